@@ -1,0 +1,1 @@
+"""acp_ref: the Agent Client Protocol on trio."""
