@@ -1,0 +1,293 @@
+"""Child processes: each in a process group of its own, and none outlives its owner.
+
+https://agentclientprotocol.com/protocol/transports#stdio
+
+The command a user names is often a wrapper (``npx``, ``uvx``, ``sh -c``) and the real agent its grandchild. So every
+child leads its own process group, and :meth:`ChildProcess.shutdown` ends the *group*: close stdin, wait, SIGTERM, wait,
+SIGKILL. The steps go on while the group has members, whether or not the leader went by itself. All waits are bounded.
+
+Two facts of POSIX shape the code. A dead leader that nobody has waited for still counts as a member, so looking at the
+group reaps the leader first. And a process id is free for reuse once the leader is reaped and its group is empty, so an
+empty group is remembered and never signalled again.
+
+Windows has no process groups: there ``taskkill /T /F`` ends the tree below a leader that is still alive, without the
+polite step, and the children of a leader that already went are out of reach.
+"""
+
+from __future__ import annotations
+
+import ntpath
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, Protocol
+
+import trio
+
+__all__ = ["ChildProcess", "child_environment", "open_child", "windows_command"]
+
+KILL_GRACE: Final = 2.0
+"""Seconds until a group that got SIGKILL must be gone; a member in an uninterruptible sleep may take longer."""
+
+STDERR_GRACE: Final = 0.5
+"""Seconds for the last words on stderr after the group is gone: a process outside the group may hold the pipe."""
+
+STDERR_TAIL_BYTES: Final = 4096
+STDERR_CHUNK_BYTES: Final = 65536
+
+
+class HasFileno(Protocol):
+    """An open file, socket or pipe end."""
+
+    def fileno(self) -> int: ...
+
+
+class ChildProcess:
+    """A process, the group it leads, and our ends of its pipes. Made by :func:`open_child`; its owner must call
+    :meth:`shutdown` on every path."""
+
+    def __init__(self, process: trio.Process, command: Sequence[str]) -> None:
+        self._process = process
+        self.command: Final = tuple(command)
+        self.pid: Final = process.pid
+        """The process id, and on POSIX the id of the group."""
+        self.stdin: Final = process.stdin
+        self.stdout: Final = process.stdout
+        self.stderr: Final = process.stderr
+        self._group_is_gone = False
+        self._shutting_down = trio.Lock()
+        self._tail = b""
+        self._stderr_ended = trio.Event()
+        if self.stderr is None:
+            self._stderr_ended.set()
+
+    def __repr__(self) -> str:
+        return f"<ChildProcess {self.pid} {self.command!r}: {self.exit_reason()}>"
+
+    @property
+    def returncode(self) -> int | None:
+        """The leader's exit status, minus the signal's number when a signal ended it, None while it runs."""
+        status = self._process.returncode
+        if status is not None:
+            self._look_at_group(0)  # before its id can be reused
+        return status
+
+    async def wait(self) -> int:
+        """Wait for the leader to exit and return its :attr:`returncode`; grandchildren may live on."""
+        status = await self._process.wait()
+        self._look_at_group(0)
+        return status
+
+    def exit_reason(self) -> str:
+        """How the leader ended, for a person to read: ``exit status 3``, ``signal SIGKILL`` or ``still running``."""
+        status = self.returncode
+        if status is None:
+            return "still running"
+        if status >= 0:
+            return f"exit status {status}"
+        try:
+            return f"signal {signal.Signals(-status).name}"
+        except ValueError:  # a real-time signal
+            return f"signal {-status}"
+
+    def signal_group(self, sig: int) -> bool:
+        """Send ``sig`` to all members of the group, or look only when it is 0; True while a member lives.
+
+        On Windows any signal terminates the leader, and only the leader is looked at.
+        """
+        if self._process.returncode is None:
+            if sys.platform == "win32":
+                if sig:
+                    self._process.terminate()
+                return True
+            return self._look_at_group(sig)
+        return self._look_at_group(sig) and not _only_zombies(self.pid)
+
+    def _look_at_group(self, sig: int) -> bool:
+        if sys.platform == "win32":
+            return self._process.returncode is None
+        if not self._group_is_gone:
+            try:
+                os.killpg(self.pid, sig)
+            except ProcessLookupError:
+                self._group_is_gone = True
+            except PermissionError:  # a member runs as another user
+                pass
+        return not self._group_is_gone
+
+    async def shutdown(self, *, stdin_grace: float = 2.0, term_grace: float = 2.0) -> int | None:
+        """End the group and close the pipes (TRANS-12); may be called again, also by two tasks at once.
+
+        Close stdin and give the leader ``stdin_grace`` seconds to go; send SIGTERM to what is left of the group and
+        give it ``term_grace`` seconds; then SIGKILL. Shielded from cancellation, which is safe as it takes no longer
+        than the two and some three seconds more. Returns the leader's exit status; None if even SIGKILL did not end it.
+        """
+        with trio.CancelScope(shield=True):
+            async with self._shutting_down:
+                if self.stdin is not None:
+                    await self.stdin.aclose()
+                with trio.move_on_after(stdin_grace):
+                    await self.wait()
+                if self.signal_group(0):
+                    await self._end_group(term_grace)
+                with trio.move_on_after(STDERR_GRACE):
+                    await self._stderr_ended.wait()
+                for stream in (self.stdout, self.stderr):
+                    if stream is not None:
+                        await stream.aclose()
+        return self.returncode
+
+    async def _end_group(self, term_grace: float) -> None:
+        if sys.platform == "win32":
+            with trio.move_on_after(term_grace):
+                await trio.run_process(
+                    ["taskkill", "/T", "/F", "/PID", str(self.pid)],
+                    capture_stdout=True,
+                    capture_stderr=True,
+                    check=False,
+                )
+        else:
+            self.signal_group(signal.SIGTERM)
+            if await self._group_ends_within(term_grace):
+                return
+            self.signal_group(signal.SIGKILL)
+        await self._group_ends_within(KILL_GRACE)
+
+    async def _group_ends_within(self, seconds: float) -> bool:
+        pause = 0.005
+        with trio.move_on_after(seconds):
+            await self.wait()
+            while self.signal_group(0):  # nothing tells when a grandchild goes
+                await trio.sleep(pause)
+                pause = min(2 * pause, 0.1)
+        return not self.signal_group(0)
+
+    async def drain_stderr(self, sink: Callable[[bytes], None] | None = None) -> None:
+        """Read stderr until it ends or :meth:`shutdown` closes it, so that the child never blocks on it (TRANS-09).
+
+        Each chunk goes to ``sink`` as it comes; the end of it all stays in :attr:`stderr_tail`.
+        """
+        if self.stderr is None:
+            return
+        try:
+            while chunk := bytes(await self.stderr.receive_some(STDERR_CHUNK_BYTES)):
+                self._tail = (self._tail + chunk)[-STDERR_TAIL_BYTES:]
+                if sink is not None:
+                    sink(chunk)
+        except (trio.ClosedResourceError, trio.BrokenResourceError):
+            pass
+        finally:
+            self._stderr_ended.set()
+
+    @property
+    def stderr_tail(self) -> str:
+        """The last 4 KiB that :meth:`drain_stderr` read."""
+        return self._tail.decode("utf-8", "replace").strip("\ufffd")  # the cut may be inside a character
+
+    async def wait_stderr_ended(self) -> None:
+        """Wait until :meth:`drain_stderr` has read everything. Bound this: a grandchild may hold the pipe."""
+        await self._stderr_ended.wait()
+
+
+def _only_zombies(group: int) -> bool:
+    """Whether all members of ``group`` are dead and only not waited for.
+
+    Orphans are waited for by process 1, which in a container is often a program that does not.
+    """
+    if sys.platform != "linux":
+        return False
+    try:
+        with os.scandir("/proc") as entries:
+            pids = [entry.name for entry in entries if entry.name.isdigit()]
+    except OSError:
+        return False
+    for pid in pids:
+        try:
+            with open(f"/proc/{pid}/stat", "rb") as file:
+                state, _parent, member_of = file.read().rpartition(b")")[2].split(maxsplit=3)[:3]
+        except (OSError, ValueError):  # it went while we looked
+            continue
+        if int(member_of) == group and state not in b"ZX":
+            return False
+    return True
+
+
+async def open_child(
+    command: Sequence[str],
+    *,
+    env: Mapping[str, str] | None = None,
+    cwd: str | None = None,
+    stdin: int | HasFileno | None = subprocess.PIPE,
+    stdout: int | HasFileno | None = subprocess.PIPE,
+    stderr: int | HasFileno | None = subprocess.PIPE,
+) -> ChildProcess:
+    """Start ``command``, a program and its arguments, never through a shell (TRANS-03).
+
+    ``env`` is its whole environment (see :func:`child_environment`), ours when None; the program is looked up on the
+    ``PATH`` in it. There is no checkpoint between the start and the return: a caller that enters its ``try`` at once
+    cannot lose the process to a cancellation.
+
+    Raises:
+        OSError: the program or ``cwd`` does not exist or may not be used.
+        ValueError: ``command`` is empty or holds a NUL; on Windows, an argument that a batch file would misread.
+    """
+    if not command:
+        raise ValueError("the command is empty")
+    if sys.platform == "win32":
+        variables = os.environ if env is None else env
+        process = await trio.lowlevel.open_process(
+            windows_command(command, variables, cwd=cwd or os.getcwd()),
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
+            env=env,
+            cwd=cwd,
+            creationflags=subprocess.CREATE_NEW_PROCESS_GROUP | subprocess.CREATE_NO_WINDOW,
+        )
+    else:
+        process = await trio.lowlevel.open_process(
+            list(command), stdin=stdin, stdout=stdout, stderr=stderr, env=env, cwd=cwd, start_new_session=True
+        )
+    return ChildProcess(process, command)
+
+
+def child_environment(extra: Mapping[str, str], *, inherit: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The environment of a child: ``extra`` merged over ``inherit``, which is our own environment when None."""
+    merged = dict(os.environ if inherit is None else inherit)
+    if sys.platform == "win32":  # names have no case there, and os.environ holds them in capitals
+        merged.update((name.upper(), value) for name, value in extra.items())
+    else:
+        merged.update(extra)
+    return merged
+
+
+def windows_command(
+    command: Sequence[str],
+    env: Mapping[str, str],
+    *,
+    cwd: str,
+    is_file: Callable[[str], bool] = os.path.isfile,
+) -> list[str]:
+    """``command`` with its program resolved as a shell would: along the child's ``PATH``, with each of ``PATHEXT``.
+
+    CreateProcess alone finds only ``.exe`` files, and on *our* path, so it misses ``npx.cmd`` and the like.
+
+    Raises:
+        FileNotFoundError: nothing of that name is on the path.
+        ValueError: the program is a batch file and an argument has characters that ``cmd.exe`` would act upon.
+    """
+    name, *arguments = command
+    extensions = env.get("PATHEXT", ".COM;.EXE;.BAT;.CMD").split(";")
+    suffixes = ["", *extensions] if ntpath.splitext(name)[1].upper() in map(str.upper, extensions) else extensions
+    folders = [""] if ntpath.dirname(name) else env.get("PATH", "").split(";")
+    candidates = (ntpath.join(cwd, folder, name + suffix) for folder in folders for suffix in suffixes)
+    program = next(filter(is_file, candidates), None)
+    if program is None:
+        raise FileNotFoundError(f"{name!r} was not found on the path {env.get('PATH', '')!r}")
+    if program.upper().endswith((".BAT", ".CMD")):
+        for argument in arguments:
+            if any(character in argument for character in '"%&|<>^!\r\n'):
+                raise ValueError(f"{argument!r} cannot be passed to the batch file {program!r} safely")
+    return [program, *arguments]
