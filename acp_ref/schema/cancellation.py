@@ -1,0 +1,20 @@
+"""Cancellation.
+
+https://agentclientprotocol.com/protocol/cancellation
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from acp_ref._jsonrpc import RequestId
+from acp_ref.schema._base import Meta
+
+
+@attrs.frozen(kw_only=True)
+class CancelRequestNotification:
+    """The caller does not need the answer any more. It still gets one: a result, or -32800."""
+
+    request_id: RequestId
+    """The request, by the id it was sent with."""
+    meta: Meta = None

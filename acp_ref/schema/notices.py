@@ -1,0 +1,43 @@
+"""Notices.
+
+https://agentclientprotocol.com/rfds/session-notices
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import attrs
+
+from acp_ref.schema._base import DefaultOnError, Meta, NonEmptyStr, OpenEnum
+
+
+@attrs.frozen(kw_only=True)
+class NoticeCapabilities:
+    """Announces that a client takes notices."""
+
+
+class NoticeSeverity(OpenEnum):
+    """How grave a notice is; a hint for the looks."""
+
+    INFO = "info"
+    """Good to know."""
+    WARNING = "warning"
+    """Something may be wrong."""
+    ERROR = "error"
+    """Something is wrong."""
+
+
+@attrs.frozen(kw_only=True)
+class Notice:
+    """Something to tell the user now. It is not part of the conversation and may get lost."""
+
+    TAG: ClassVar = ("sessionUpdate", "notice")
+
+    severity: NoticeSeverity | str
+    """How grave it is."""
+    title: NonEmptyStr
+    """Plain text that can stand alone."""
+    description: DefaultOnError[str | None] = None
+    """More about it, in plain text."""
+    meta: Meta = None

@@ -1,0 +1,26 @@
+"""Session Delete.
+
+https://agentclientprotocol.com/protocol/session-delete
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from acp_ref.schema._base import Meta, SessionId
+
+
+@attrs.frozen(kw_only=True)
+class DeleteSessionRequest:
+    """Forget a stored session."""
+
+    session_id: SessionId
+    """The session."""
+    meta: Meta = None
+
+
+@attrs.frozen(kw_only=True)
+class DeleteSessionResponse:
+    """The session is forgotten."""
+
+    meta: Meta = None
