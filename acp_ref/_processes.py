@@ -22,9 +22,12 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Final, Protocol
 
 import trio
+
+from acp_ref.reports import Report, ReportKind, log_report
 
 __all__ = ["ChildProcess", "child_environment", "open_child", "windows_command"]
 
@@ -60,8 +63,7 @@ class ChildProcess:
         self._shutting_down = trio.Lock()
         self._tail = b""
         self._stderr_ended = trio.Event()
-        if self.stderr is None:
-            self._stderr_ended.set()
+        self._stderr_ended.set()  # nobody reads it yet
 
     def __repr__(self) -> str:
         return f"<ChildProcess {self.pid} {self.command!r}: {self.exit_reason()}>"
@@ -97,18 +99,15 @@ class ChildProcess:
 
         On Windows any signal terminates the leader, and only the leader is looked at.
         """
-        if self._process.returncode is None:
-            if sys.platform == "win32":
-                if sig:
-                    self._process.terminate()
-                return True
-            return self._look_at_group(sig)
-        return self._look_at_group(sig) and not _only_zombies(self.pid)
+        leader_runs = self._process.returncode is None
+        return self._look_at_group(sig) and (leader_runs or not _only_zombies(self.pid))
 
     def _look_at_group(self, sig: int) -> bool:
         if sys.platform == "win32":
-            return self._process.returncode is None
-        if not self._group_is_gone:
+            if sig and self._process.returncode is None:
+                self._process.terminate()
+            self._group_is_gone = self._process.returncode is not None
+        elif not self._group_is_gone:
             try:
                 os.killpg(self.pid, sig)
             except ProcessLookupError:
@@ -167,15 +166,20 @@ class ChildProcess:
     async def drain_stderr(self, sink: Callable[[bytes], None] | None = None) -> None:
         """Read stderr until it ends or :meth:`shutdown` closes it, so that the child never blocks on it (TRANS-09).
 
-        Each chunk goes to ``sink`` as it comes; the end of it all stays in :attr:`stderr_tail`.
+        Each chunk goes to ``sink`` as it comes, and a sink that fails is logged; the end of it all stays in
+        :attr:`stderr_tail`.
         """
         if self.stderr is None:
             return
+        self._stderr_ended = trio.Event()
         try:
             while chunk := bytes(await self.stderr.receive_some(STDERR_CHUNK_BYTES)):
                 self._tail = (self._tail + chunk)[-STDERR_TAIL_BYTES:]
                 if sink is not None:
-                    sink(chunk)
+                    try:
+                        sink(chunk)
+                    except Exception as exc:
+                        log_report(Report(kind=ReportKind.HANDLER_FAILED, reason="the stderr sink failed", error=exc))
         except (trio.ClosedResourceError, trio.BrokenResourceError):
             pass
         finally:
@@ -192,16 +196,17 @@ class ChildProcess:
 
 
 def _only_zombies(group: int) -> bool:
-    """Whether all members of ``group`` are dead and only not waited for.
+    """Whether all members of ``group``, whose leader is gone, are dead and only not waited for.
 
-    Orphans are waited for by process 1, which in a container is often a program that does not.
+    Orphans are waited for by process 1. In a container that is often a program that does not, and may be ourselves.
     """
-    if sys.platform != "linux":
-        return False
+    if sys.platform != "win32":
+        with suppress(ChildProcessError):  # none of them is ours
+            while os.waitpid(-group, os.WNOHANG)[0]:
+                pass
     try:
-        with os.scandir("/proc") as entries:
-            pids = [entry.name for entry in entries if entry.name.isdigit()]
-    except OSError:
+        pids = [name for name in os.listdir("/proc") if name.isdigit()]
+    except OSError:  # not Linux
         return False
     for pid in pids:
         try:

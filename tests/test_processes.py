@@ -1,0 +1,353 @@
+"""Child processes: real ones, and what must be gone when their owner is done with them."""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import pytest
+import trio
+
+from acp_ref._processes import ChildProcess, child_environment, open_child, windows_command
+
+_waitpid = os.waitpid
+PYTHON = (sys.executable, "-I", "-S", "-c")
+
+
+@pytest.fixture(autouse=True)
+def _no_descriptor_leaks() -> Iterator[None]:
+    before = sorted(os.listdir("/proc/self/fd"))
+    yield
+    assert sorted(os.listdir("/proc/self/fd")) == before
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def is_known(pid: int) -> bool:
+    """Alive, or dead and not waited for."""
+    return Path(f"/proc/{pid}").exists()
+
+
+async def first_line(child: ChildProcess) -> str:
+    assert child.stdout is not None
+    line = b""
+    while not line.endswith(b"\n"):
+        chunk = await child.stdout.receive_some()
+        assert chunk, "the child said nothing"
+        line += chunk
+    return line.decode().strip()
+
+
+# ------------------------------------------------------------------------------------------------------------- the end
+
+
+@pytest.mark.spec("TRANS-12")
+async def test_a_child_that_ends_with_its_stdin_is_not_signalled() -> None:
+    child = await open_child([*PYTHON, "import sys; sys.stdin.read(); sys.exit(7)"])
+    assert child.returncode is None
+    assert child.exit_reason() == "still running"
+    assert await child.shutdown() == 7
+    assert child.exit_reason() == "exit status 7"
+
+
+@pytest.mark.spec("TRANS-12")
+async def test_a_child_that_ignores_the_end_of_its_stdin_gets_sigterm() -> None:
+    child = await open_child(["sleep", "100"])
+    assert await child.shutdown(stdin_grace=0.02) == -signal.SIGTERM
+    assert child.exit_reason() == "signal SIGTERM"
+
+
+@pytest.mark.spec("TRANS-12")
+async def test_a_child_that_ignores_sigterm_gets_sigkill() -> None:
+    child = await open_child(
+        [*PYTHON, "import signal, time; signal.signal(15, signal.SIG_IGN); print('on', flush=True); time.sleep(100)"]
+    )
+    await first_line(child)
+    assert await child.shutdown(stdin_grace=0.02, term_grace=0.02) == -signal.SIGKILL
+    assert child.exit_reason() == "signal SIGKILL"
+
+
+async def test_a_stopped_child_is_ended_too() -> None:
+    child = await open_child(["sleep", "100"])
+    child.signal_group(signal.SIGSTOP)
+    assert await child.shutdown(stdin_grace=0.02, term_grace=0.02) == -signal.SIGKILL
+
+
+@pytest.mark.field_note(18)
+async def test_a_wrapper_whose_inner_process_ignores_sigterm_leaves_nothing() -> None:
+    inner = "import os, signal, time; signal.signal(15, signal.SIG_IGN); print(os.getpid(), flush=True); time.sleep(99)"
+    child = await open_child(["sh", "-c", f'"{sys.executable}" -I -S -c "{inner}"; :'])
+    pid = int(await first_line(child))
+    assert pid != child.pid
+    assert is_alive(pid)
+    await child.shutdown(stdin_grace=0.02, term_grace=0.1)
+    assert not is_alive(pid)
+
+
+@pytest.mark.field_note(18, 56)
+@pytest.mark.parametrize("leader", ["exit 3", "cat >&2; exit 3"], ids=["crashes", "goes with its stdin"])
+async def test_grandchildren_are_ended_although_the_leader_went_by_itself(leader: str) -> None:
+    child = await open_child(["sh", "-c", f"sleep 100 & echo $!; {leader}"])
+    pid = int(await first_line(child))
+    assert await child.shutdown(term_grace=1.0) == 3
+    assert not is_alive(pid)
+    assert not child.signal_group(0)
+
+
+async def test_a_daemon_that_left_the_group_and_holds_the_pipes_does_not_delay_the_end() -> None:
+    child = await open_child(["sh", "-c", "setsid sleep 100 & echo $!; exec cat"])
+    pid = int(await first_line(child))
+    try:
+        with trio.fail_after(5):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(child.drain_stderr)
+                assert await child.shutdown() == 0
+    finally:
+        os.kill(pid, signal.SIGKILL)
+
+
+async def test_shutdown_may_be_called_twice_and_by_two_tasks_at_once() -> None:
+    child = await open_child(["sleep", "100"])
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(partial(child.shutdown, stdin_grace=0.02))
+        nursery.start_soon(partial(child.shutdown, stdin_grace=0.02))
+    assert await child.shutdown() == -signal.SIGTERM
+
+
+async def test_shutdown_completes_in_a_cancelled_scope() -> None:
+    child = await open_child(["sleep", "100"])
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        await child.shutdown(stdin_grace=0.02)
+    assert child.returncode == -signal.SIGTERM
+
+
+async def test_a_start_that_is_cancelled_starts_nothing() -> None:
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        await open_child(["sleep", "100"])
+    assert scope.cancelled_caught
+
+
+async def test_a_cancellation_while_the_process_starts_comes_after_it_is_returned() -> None:
+    child = None
+    with trio.CancelScope() as scope:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_cancel_when_blocked, scope)
+            child = await open_child(["sleep", "100"])
+    assert scope.cancel_called
+    assert child is not None
+    await child.shutdown(stdin_grace=0)
+
+
+async def _cancel_when_blocked(scope: trio.CancelScope) -> None:
+    scope.cancel()
+
+
+async def test_an_empty_group_is_never_signalled_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    child = await open_child(["true"])
+    assert await child.wait() == 0
+
+    def killpg(_group: int, _sig: int) -> None:
+        raise AssertionError("the id may belong to somebody else by now")
+
+    monkeypatch.setattr(os, "killpg", killpg)
+    assert not child.signal_group(signal.SIGKILL)
+    assert await child.shutdown() == 0
+
+
+@pytest.mark.parametrize("who", ["we", "nobody"])
+async def test_orphans_that_are_dead_but_not_waited_for_do_not_delay_the_end(
+    who: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with orphans_are_ours():
+        if who == "nobody":
+            monkeypatch.setattr(os, "waitpid", _waitpid_finds_no_child)
+        child = await open_child(["sh", "-c", "sleep 100 & echo $!; exec cat"])
+        orphan = int(await first_line(child))
+        with trio.fail_after(2):
+            await child.shutdown(term_grace=10)
+        assert not child.signal_group(0)
+        monkeypatch.undo()
+        if who == "we":
+            assert not is_known(orphan)
+        else:
+            assert os.waitpid(orphan, 0) == (orphan, signal.SIGTERM)  # noqa: ASYNC222 - it is dead
+
+
+@contextmanager
+def orphans_are_ours() -> Iterator[None]:
+    """Be to our grandchildren what process 1 is in a container."""
+    prctl = ctypes.CDLL(None).prctl
+    pr_set_child_subreaper = 36
+    prctl(pr_set_child_subreaper, 1)
+    try:
+        yield
+    finally:
+        prctl(pr_set_child_subreaper, 0)
+
+
+def _waitpid_finds_no_child(pid: int, _options: int) -> tuple[int, int]:
+    if pid < 0:
+        raise ChildProcessError
+    return _waitpid(pid, _options)
+
+
+async def test_many_children_leave_no_descriptor_and_no_process() -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(50):
+        child = await open_child(["cat"])
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(child.drain_stderr)
+            await child.shutdown()
+        assert len(os.listdir("/proc/self/fd")) == before
+        assert not is_known(child.pid)
+
+
+async def test_an_unusual_signal_has_a_reason_too() -> None:
+    child = await open_child(["sh", "-c", "kill -40 $$"])
+    await child.wait()
+    assert child.exit_reason() == "signal 40"
+    await child.shutdown()
+
+
+# -------------------------------------------------------------------------------------------------------------- stderr
+
+
+@pytest.mark.spec("TRANS-09")
+@pytest.mark.field_note(16)
+async def test_a_flood_on_stderr_never_blocks_the_child() -> None:
+    script = (
+        "import sys; sys.stderr.write('x' * (1 << 20) + 'the end\\n'); sys.stderr.flush(); print('ready', flush=True)"
+    )
+    child = await open_child([*PYTHON, script])
+    seen: list[int] = []
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(child.drain_stderr, lambda chunk: seen.append(len(chunk)))
+        assert await first_line(child) == "ready"
+        await child.shutdown()
+    assert sum(seen) == (1 << 20) + len("the end\n")
+    assert child.stderr_tail.endswith("xxx\u0074he end\n")
+    assert len(child.stderr_tail) == 4096
+
+
+async def test_the_stderr_tail_is_text_even_when_the_bytes_are_not_and_when_it_is_cut_inside_a_character() -> None:
+    child = await open_child(
+        [*PYTHON, "import sys; sys.stderr.buffer.write('é'.encode() * 3000 + b'!' + b'a\\xffb'); sys.exit(1)"]
+    )
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(child.drain_stderr)
+        await child.shutdown()
+    assert child.stderr_tail == "é" * 2046 + "!a\ufffdb"
+
+
+async def test_a_sink_that_fails_is_logged_and_stderr_is_still_read(caplog: pytest.LogCaptureFixture) -> None:
+    child = await open_child(["sh", "-c", "echo one >&2; cat; echo two >&2"])
+
+    def sink(chunk: bytes) -> None:
+        raise ValueError(chunk)
+
+    with caplog.at_level(logging.ERROR, logger="acp_ref"):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(child.drain_stderr, sink)
+            await child.shutdown()
+    assert child.stderr_tail == "one\ntwo\n"
+    assert "the stderr sink failed" in caplog.text
+
+
+async def test_a_child_whose_stderr_nobody_reads_is_ended_without_delay() -> None:
+    child = await open_child(["sh", "-c", "echo one >&2"])
+    await child.drain_stderr()
+    assert child.stderr_tail == "one\n"
+    other = await open_child(["true"], stderr=subprocess.DEVNULL)
+    await other.drain_stderr()
+    with trio.fail_after(0.4):
+        await child.shutdown()
+        await other.shutdown()
+
+
+# ----------------------------------------------------------------------------------------------------------- the start
+
+
+async def test_the_child_leads_a_session_without_our_terminal() -> None:
+    child = await open_child([*PYTHON, "import os; print(os.getsid(0), os.getpgrp(), flush=True)"])
+    assert await first_line(child) == f"{child.pid} {child.pid}"
+    await child.shutdown()
+
+
+async def test_the_program_is_looked_up_on_the_path_of_the_child(tmp_path: Path) -> None:
+    program = tmp_path / "parrot"
+    program.write_text('#!/bin/sh\necho "$GREETING from $(pwd)"\n')
+    program.chmod(0o755)
+    child = await open_child(
+        ["parrot"], env=child_environment({"PATH": f"{tmp_path}:/usr/bin:/bin", "GREETING": "hello"}), cwd=str(tmp_path)
+    )
+    assert await first_line(child) == f"hello from {tmp_path}"
+    await child.shutdown()
+
+
+async def test_a_start_that_fails_leaves_nothing_open(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="no-such-program"):
+        await open_child(["no-such-program"])
+    with pytest.raises(FileNotFoundError, match="no-such-folder"):
+        await open_child(["true"], cwd=str(tmp_path / "no-such-folder"))
+    with pytest.raises(PermissionError):
+        await open_child([str(tmp_path)])
+    with pytest.raises(ValueError, match="empty"):
+        await open_child([])
+    with pytest.raises(ValueError, match="null byte"):
+        await open_child(["echo", "\0"])
+
+
+def test_the_environment_of_a_child_is_merged_over_the_inherited_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HERE", "ours")
+    assert child_environment({"X": "1"}) == {**os.environ, "X": "1"}
+    assert child_environment({"HERE": "theirs"})["HERE"] == "theirs"
+    assert child_environment({"X": "1"}, inherit={}) == {"X": "1"}
+
+
+# -------------------------------------------------------------------------------------------------------------- Windows
+
+WINDOWS = {"PATH": r"C:\Windows;D:\node", "PATHEXT": ".COM;.EXE;.BAT;.CMD"}
+
+
+@pytest.mark.field_note(98)
+@pytest.mark.parametrize(
+    ("program", "file", "found"),
+    [
+        ("npx", r"D:\node\npx.CMD", r"D:\node\npx.CMD"),
+        ("node", r"D:\node\node.EXE", r"D:\node\node.EXE"),
+        ("node.exe", r"D:\node\node.exe", r"D:\node\node.exe"),
+        ("my.tool", r"D:\node\my.tool.EXE", r"D:\node\my.tool.EXE"),
+        (r"bin\agent", r"C:\project\bin\agent.BAT", r"C:\project\bin\agent.BAT"),
+        (r"E:\agent.exe", r"E:\agent.exe", r"E:\agent.exe"),
+    ],
+)
+def test_a_windows_program_is_found_along_the_path_with_each_extension(program: str, file: str, found: str) -> None:
+    command = windows_command([program, "--acp"], WINDOWS, cwd=r"C:\project", is_file=lambda path: path == file)
+    assert command == [found, "--acp"]
+
+
+@pytest.mark.field_note(98)
+def test_a_windows_program_that_is_nowhere_is_named_with_the_path() -> None:
+    with pytest.raises(FileNotFoundError, match=r"'npx' was not found on the path .*D:"):
+        windows_command(["npx"], WINDOWS, cwd="C:\\", is_file=lambda _path: False)
+
+
+def test_an_argument_that_cmd_exe_would_act_upon_is_refused_for_a_batch_file() -> None:
+    with pytest.raises(ValueError, match="cannot be passed"):
+        windows_command(["npx", "x&calc"], WINDOWS, cwd="C:\\", is_file=lambda path: path.endswith(".CMD"))
+    assert windows_command(["node", "x&y"], WINDOWS, cwd="C:\\", is_file=lambda path: path.endswith(".EXE"))
