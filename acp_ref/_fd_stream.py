@@ -281,7 +281,7 @@ class ThreadedWriter(_ThreadedFd):
         self._broken = ""
 
     async def write(self, data: bytes) -> None:
-        if self._broken:
+        if self._broken and not self._closed:
             raise trio.BrokenResourceError(self._broken)
         await trio.lowlevel.checkpoint_if_cancelled()
         self._broken = CUT_OFF

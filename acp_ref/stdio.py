@@ -18,7 +18,7 @@ import os
 import stat
 import sys
 from collections.abc import AsyncGenerator, Generator
-from contextlib import asynccontextmanager, contextmanager, redirect_stdout, suppress
+from contextlib import ExitStack, asynccontextmanager, contextmanager, redirect_stdout, suppress
 from typing import Final
 
 import trio
@@ -77,31 +77,26 @@ def _private_stdio() -> Generator[tuple[int, int]]:
     global _in_use
     if _in_use:
         raise trio.BusyResourceError("stdin and stdout are taken over already")
-    _flush_stdout()
-    stdin = os.dup(STDIN)
-    try:
-        stdout = os.dup(STDOUT)
-    except OSError:
-        os.close(stdin)
-        raise
-    _in_use = True
-    try:
-        empty = os.open(os.devnull, os.O_RDWR)
-        os.dup2(empty, STDIN)
+    for fd in (STDIN, STDOUT):
+        os.fstat(fd)  # raises; were it closed, the next new descriptor would take its place
+    with ExitStack() as undo:
+        null = os.open(os.devnull, os.O_RDWR)  # and becomes stderr, if that is closed
+        undo.callback(os.close, null)
+        stdin, stdout = os.dup(STDIN), os.dup(STDOUT)
+        undo.callback(os.close, stdin)
+        undo.callback(os.close, stdout)
+        _flush_stdout()
+        _in_use = True
         try:
+            os.dup2(null, STDIN)
             os.dup2(STDERR, STDOUT)
-        except OSError:  # stderr is closed
-            os.dup2(empty, STDOUT)
-        os.close(empty)
-        with redirect_stdout(sys.stderr):  # as its own buffer would hold prints back until the end
-            yield stdin, stdout
-    finally:
-        _flush_stdout()  # what was printed goes to stderr still
-        os.dup2(stdin, STDIN)
-        os.dup2(stdout, STDOUT)
-        os.close(stdin)
-        os.close(stdout)
-        _in_use = False
+            with redirect_stdout(sys.stderr):  # its own buffer would hold prints back until the end
+                yield stdin, stdout
+        finally:
+            _flush_stdout()  # what was printed through an older reference goes to stderr still
+            os.dup2(stdin, STDIN)
+            os.dup2(stdout, STDOUT)
+            _in_use = False
 
 
 def _flush_stdout() -> None:
