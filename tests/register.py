@@ -65,7 +65,7 @@ def node_ids(mark: str, folder: Path = TESTS) -> Mapping[Argument, Sequence[str]
             if node_id not in found[argument]:
                 found[argument].append(node_id)
         module.check_all_seen()
-    return found
+    return dict(found)
 
 
 def stored_tests() -> Mapping[str, Sequence[str]]:
@@ -91,7 +91,7 @@ def unshown() -> Mapping[str, Sequence[str]]:
     for entry in spec.requirements():
         if entry.id not in marked and entry.not_testable is None:
             missing[entry.section].append(entry.id)
-    return missing
+    return dict(missing)
 
 
 class _Module:
