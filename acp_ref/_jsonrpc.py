@@ -35,6 +35,7 @@ __all__ = [
     "encode_request",
     "encode_result",
     "loads",
+    "sniff",
 ]
 
 JSON: TypeAlias = "dict[str, JSON] | list[JSON] | str | int | float | bool | None"
@@ -43,9 +44,6 @@ JSONObject: TypeAlias = "dict[str, JSON]"
 """A JSON object."""
 RequestId: TypeAlias = int | str | None
 """What names a request: a 64-bit integer, a string, or (never sent by us) null (ERR-05)."""
-
-MAX_DEPTH: Final = 512
-"""The deepest nesting a frame may have. Deeper text is refused before it is parsed, so that it costs no stack."""
 
 INT64: Final = range(-(2**63), 2**63)
 
@@ -102,38 +100,22 @@ def _no_constant(text: str) -> NoReturn:
     raise ValueError(f"{text} is not JSON")
 
 
-def _too_deep(frame: bytes) -> bool:
-    """Whether ``frame`` may nest deeper than MAX_DEPTH. Exact only where it matters: brackets in strings count too,
-    so the slow exact count runs only on frames that have that many opening brackets at all."""
-    if frame.count(b"[") + frame.count(b"{") <= MAX_DEPTH:
-        return False
-    depth = 0
-    for token in re.finditer(rb'"(?:[^"\\]|\\.)*"?|[\[\]{}]', frame, re.DOTALL):
-        byte = token[0]
-        if byte in (b"[", b"{"):
-            depth += 1
-            if depth > MAX_DEPTH:
-                return True
-        elif byte in (b"]", b"}"):
-            depth -= 1
-    return False
-
-
 def loads(text: bytes) -> JSON:
     """The JSON value that ``text`` spells.
 
     Raises:
-      ValueError: it spells none, NaN and Infinity included, or is nested deeper than :data:`MAX_DEPTH`.
+      ValueError: it spells none, NaN and Infinity included, or is nested too deeply to be read in bounded memory.
     """
-    if _too_deep(text):
-        raise ValueError(f"nested deeper than {MAX_DEPTH} levels")
     value: JSON
     try:
         value = orjson.loads(text)
     except orjson.JSONDecodeError:
         # What orjson refuses but JSON allows: escaped lone surrogates, a leading byte order mark, numbers beyond a
         # double. Bytes that are not UTF-8 (TRANS-01) fail here for good.
-        value = json.loads(text.decode("utf-8-sig"), parse_constant=_no_constant)
+        try:
+            value = json.loads(text.decode("utf-8-sig"), parse_constant=_no_constant)
+        except RecursionError:
+            raise ValueError("nested too deeply") from None
     return value
 
 
@@ -167,7 +149,7 @@ def decode(frame: bytes) -> Message:
     """The message in ``frame``, one line without its newline. Never raises."""
     try:
         value = loads(frame)
-    except (ValueError, RecursionError) as exc:
+    except ValueError as exc:
         return InvalidMessage(f"not JSON: {exc}", None, RequestError(ErrorCode.PARSE_ERROR, "Parse error"))
     if type(value) is not dict:
         what = "a batch, which v1 does not have" if type(value) is list else "not an object"  # TRANS-05
@@ -216,9 +198,23 @@ def _decode_response(value: JSONObject) -> Message:
         code = int(ErrorCode.INTERNAL_ERROR)
     if type(message) is not str:
         message = ""
-    return ErrorResponse(
-        value.get("id"), RequestError(code, message, error.get("data"), has_data="data" in error)
-    )
+    return ErrorResponse(value.get("id"), RequestError(code, message, error.get("data"), has_data="data" in error))
+
+
+_HEAD: Final = re.compile(
+    rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(-?\d{1,19}|"(?:[^"\\]|\\.){0,256}")\s*,\s*"(\w+)"'
+)
+
+
+def sniff(head: bytes) -> tuple[RequestId, bool]:
+    """The id in the beginning of a frame that is too large to be read, and whether the frame is a request.
+
+    ``(None, True)`` when it cannot be told: such a frame is answered like one that is no JSON at all.
+    """
+    found = _HEAD.match(head)
+    if found is None:
+        return None, b'"method"' not in head or b'"id"' in head
+    return cast("RequestId", loads(found[1])), found[2] not in (b"result", b"error")
 
 
 # --------------------------------------------------------------------------------------------------- writing

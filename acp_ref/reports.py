@@ -62,11 +62,12 @@ class Report:
 
 
 def log_report(report: Report) -> None:
-    """Write ``report`` to the logger ``acp_ref``: a failed handler as an error with its traceback, all else a warning.
+    """Write ``report`` to the logger ``acp_ref``: a failed handler as an error with its traceback, what was only
+    ignored as a debug message, all else as a warning.
 
     The excerpt is left out: a message may carry what does not belong in a log.
     """
     if report.error is not None:
         logger.error("%s", report, exc_info=report.error)
     else:
-        logger.warning("%s", report)
+        logger.log(logging.DEBUG if report.kind is ReportKind.IGNORED else logging.WARNING, "%s", report)

@@ -1,0 +1,80 @@
+"""What one side has to say, in the order it was said: whole frames, one task that writes them.
+
+A frame goes into the outbox in one step that cannot be interrupted, and from there only the writer touches it. So
+whoever is cancelled, a frame is on the wire whole or not at all. The outbox is bounded by bytes: below the bound
+:meth:`Outbox.send` does not yield, at or above it waits *before* it puts its frame in. :meth:`Outbox.put` never waits;
+it is for answers, whose number the peer decides.
+
+The writer sleeps while there is nothing to write, is woken by the first frame, and takes everything that has gathered
+by the time it runs: one frame alone leaves at the next turn of the scheduler, a burst leaves in few writes. While one
+batch is being written the next one gathers, so at most twice the bound waits in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+import trio
+
+__all__ = ["DEFAULT_HIGH_WATER", "Outbox"]
+
+DEFAULT_HIGH_WATER: Final = 64 * 1024
+"""64 KiB, what a pipe holds by default: with more gathered here the peer would only wait longer for the first byte."""
+
+
+class Outbox:
+    """Frames on their way to the transport; see the module."""
+
+    frames_sent: int
+    writes: int
+    queued_bytes: int
+
+    def __init__(self, high_water: int = DEFAULT_HIGH_WATER) -> None:
+        self._high_water = high_water
+        self._frames: list[bytes] = []
+        self._writer = trio.lowlevel.ParkingLot()
+        self._room = trio.lowlevel.ParkingLot()
+        self._idle = False
+        self._closed = False
+        self.queued_bytes = 0
+        self.frames_sent = 0
+        self.writes = 0
+
+    def put(self, frame: bytes) -> None:
+        """Queue ``frame`` now. After :meth:`close` it is dropped: there is nobody left to read it."""
+        if self._closed:
+            return
+        self._frames.append(frame)
+        self.queued_bytes += len(frame)
+        if self._idle:
+            self._idle = False
+            self._writer.unpark()
+
+    async def send(self, frame: bytes) -> None:
+        """Queue ``frame`` once fewer bytes than the bound are queued. A checkpoint only in that it can be cancelled."""
+        await trio.lowlevel.checkpoint_if_cancelled()
+        while self.queued_bytes >= self._high_water and not self._closed:
+            await self._room.park()
+        self.put(frame)
+
+    async def write(self, send: Callable[[Sequence[bytes]], Awaitable[None]]) -> None:
+        """The writer: hand everything queued to ``send``, for ever, or until :meth:`close` and all is written."""
+        while True:
+            while not self._frames:
+                if self._closed:
+                    return
+                self._idle = True
+                await self._writer.park()
+            batch, self._frames = self._frames, []
+            self.queued_bytes = 0
+            self._room.unpark_all()  # the next batch gathers while this one is written
+            self.writes += 1
+            self.frames_sent += len(batch)
+            await send(batch)
+
+    def close(self) -> None:
+        """Take nothing more. The writer ends when it has written what is there."""
+        self._closed = True
+        self._writer.unpark()
+        self._room.unpark_all()

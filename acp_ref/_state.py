@@ -1,0 +1,146 @@
+"""The states of a connection, a session and a prompt turn, as tables.
+
+https://agentclientprotocol.com/protocol/overview#message-flow
+
+Rule 1: every transition stands here. Rule 2: nothing here knows which role it plays. An event that a state has no entry
+for is illegal in it; :func:`after` turns that into a :class:`LocalProtocolError`, and whoever got the event from the
+peer turns it into -32600.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from typing import Final, TypeAlias, TypeVar
+
+from acp_ref.errors import LocalProtocolError
+
+__all__ = [
+    "CONNECTION",
+    "SESSION",
+    "TURN",
+    "ConnectionEvent",
+    "ConnectionState",
+    "SessionEvent",
+    "SessionState",
+    "TurnEvent",
+    "TurnState",
+    "after",
+]
+
+
+class ConnectionState(enum.Enum):
+    """Where a connection stands (GEN-02)."""
+
+    FRESH = "not initialized"
+    INITIALIZING = "being initialized"
+    READY = "initialized"
+    ENDED = "ended"
+
+
+class ConnectionEvent(enum.Enum):
+    """What moves a connection."""
+
+    INITIALIZE = "initialize"
+    INITIALIZED = "the answer to initialize"
+    REFUSED = "an error in answer to initialize"
+    CALL = "any other request or notification"
+    END = "the end of the stream"
+
+
+class SessionState(enum.Enum):
+    """Where a session stands, from its setup to its end."""
+
+    OPENING = "being set up"
+    OPEN = "open"
+    CLOSING = "being closed"
+    CLOSED = "closed"
+
+
+class SessionEvent(enum.Enum):
+    """What moves a session."""
+
+    OPENED = "the answer to session/new, session/load or session/resume"
+    CALL = "a request in the session"
+    CLOSE = "session/close"
+    CLOSED = "the end of everything the session owned"
+
+
+class TurnState(enum.Enum):
+    """Where the prompt turn of a session stands; there is one at a time (D-04)."""
+
+    IDLE = "no turn"
+    RUNNING = "a turn runs"
+    CANCELLING = "a turn is being cancelled"
+
+
+class TurnEvent(enum.Enum):
+    """What moves a turn."""
+
+    PROMPT = "session/prompt"
+    CANCEL = "session/cancel"
+    ANSWER = "the answer to session/prompt"
+
+
+S = TypeVar("S", bound=enum.Enum)
+E = TypeVar("E", bound=enum.Enum)
+Table: TypeAlias = Mapping[S, Mapping[E, S]]
+
+CONNECTION: Final[Table[ConnectionState, ConnectionEvent]] = {
+    ConnectionState.FRESH: {
+        ConnectionEvent.INITIALIZE: ConnectionState.INITIALIZING,  # INIT-01: nothing else comes first
+        ConnectionEvent.END: ConnectionState.ENDED,
+    },
+    ConnectionState.INITIALIZING: {
+        ConnectionEvent.INITIALIZED: ConnectionState.READY,
+        ConnectionEvent.REFUSED: ConnectionState.FRESH,  # a failed initialize may be tried again
+        ConnectionEvent.END: ConnectionState.ENDED,
+    },
+    ConnectionState.READY: {  # INIT-29, D-02: no second initialize
+        ConnectionEvent.CALL: ConnectionState.READY,
+        ConnectionEvent.END: ConnectionState.ENDED,
+    },
+    ConnectionState.ENDED: {ConnectionEvent.END: ConnectionState.ENDED},
+}
+
+SESSION: Final[Table[SessionState, SessionEvent]] = {
+    SessionState.OPENING: {
+        SessionEvent.OPENED: SessionState.OPEN,
+        SessionEvent.CLOSE: SessionState.CLOSING,
+        SessionEvent.CLOSED: SessionState.CLOSED,
+    },
+    SessionState.OPEN: {
+        SessionEvent.CALL: SessionState.OPEN,
+        SessionEvent.CLOSE: SessionState.CLOSING,
+        SessionEvent.CLOSED: SessionState.CLOSED,
+    },
+    SessionState.CLOSING: {SessionEvent.CLOSED: SessionState.CLOSED},
+    SessionState.CLOSED: {},
+}
+
+TURN: Final[Table[TurnState, TurnEvent]] = {
+    TurnState.IDLE: {
+        TurnEvent.PROMPT: TurnState.RUNNING,
+        TurnEvent.CANCEL: TurnState.IDLE,  # D-05: harmless
+    },
+    TurnState.RUNNING: {  # D-04: no second prompt
+        TurnEvent.CANCEL: TurnState.CANCELLING,
+        TurnEvent.ANSWER: TurnState.IDLE,
+    },
+    TurnState.CANCELLING: {
+        TurnEvent.CANCEL: TurnState.CANCELLING,
+        TurnEvent.ANSWER: TurnState.IDLE,
+    },
+}
+
+
+def after(table: Table[S, E], state: S, event: E) -> S:
+    """The state that follows ``event`` in ``state``.
+
+    Raises:
+      LocalProtocolError: ``event`` is not legal in ``state``.
+    """
+    try:
+        return table[state][event]
+    except KeyError:
+        raise LocalProtocolError(f"{event.value} is not allowed while {state.value}") from None

@@ -1,0 +1,419 @@
+"""Session setup, as the agent lives it: one session, its nursery, and everything the nursery owns.
+
+https://agentclientprotocol.com/protocol/session-setup
+
+Theory of operation. A session is one task, :meth:`AgentSession.run`, a child of the connection's nursery. It opens
+nursery B, connects the MCP servers in it, enters the application's ``open_session`` context, and then waits to be
+closed. Whatever ends it (session/close, the end of the connection, a failed setup) ends in this one task, in the
+opposite order, so nothing of the session outlives it.
+
+The prompt turn is not a child of the session: it runs in the task of its request, whose CancelScope is the turn's. A
+cancelled turn leaves the session, its MCP connections and its history as they were.
+
+Updates that are emitted before the setup was answered are held, and leave right after the answer.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING, Final, Generic, final
+
+import trio
+from typing_extensions import TypeVar
+
+from acp_ref import _jsonrpc as jsonrpc
+from acp_ref._converter import structure_hook, unstructure_hook
+from acp_ref._state import SESSION, TURN, SessionEvent, SessionState, TurnEvent, TurnState, after
+from acp_ref.client_services import ClientServices
+from acp_ref.errors import LocalProtocolError
+from acp_ref.mcp_servers import McpServers
+from acp_ref.reports import Report, ReportKind
+from acp_ref.schema import (
+    AvailableCommand,
+    AvailableCommandsUpdate,
+    ClientCapabilities,
+    ConfigOptionUpdate,
+    CurrentModeUpdate,
+    SessionConfigId,
+    SessionConfigOption,
+    SessionId,
+    SessionInfoUpdate,
+    SessionModeId,
+    SessionUpdate,
+)
+
+from acp_ref.session_updates import RULES, announces_booleans
+
+if TYPE_CHECKING:
+    from acp_ref.connection import Connection
+    from acp_ref.handlers import IncomingRequest
+    from acp_ref.roots import Roots
+    from acp_ref.session_config_options import SessionConfigOptions
+    from acp_ref.session_modes import SessionModes
+    from acp_ref.session_store import Journal
+
+__all__ = ["AgentSession", "SessionOrigin"]
+
+S = TypeVar("S", default=None)
+
+encode_update: Final = unstructure_hook(SessionUpdate)
+decode_update: Final = structure_hook(SessionUpdate)
+
+CLOSE_TIMEOUT: Final = 30.0
+"""Seconds after which a session that is being closed is cancelled: its application's context may not hold it."""
+
+END_TURN_TIMEOUT: Final = 10.0
+"""Seconds that a cancelled turn may hold up the end of its session. trio code is cancelled at once; only shielded code
+or a thread that does not watch for cancellation takes longer."""
+
+
+class SessionOrigin(enum.Enum):
+    """How a session came to be."""
+
+    NEW = "session/new"
+    LOADED = "session/load"
+    RESUMED = "session/resume"
+
+
+@final
+class AgentSession(Generic[S]):
+    """One conversation, with its own context, history and state (SETUP-01).
+
+    The application sees it on every turn, and in ``open_session`` before the first.
+    """
+
+    id: SessionId
+    """What names it, for ever and in every process (SETUP-05, SETUP-06)."""
+    origin: SessionOrigin
+    """Whether it is new, loaded or resumed."""
+    roots: Roots
+    """Its working directory and additional roots. Never the process's own directory (SETUP-19)."""
+    mcp: McpServers
+    """Its MCP servers, with the state and the tools of each."""
+    client: ClientServices
+    """What the client offers: files, terminals, elicitation, permission."""
+    journal: Journal | None
+    """Its history; None without a store."""
+    modes: SessionModes | None
+    """Its modes, when the agent has any."""
+    config_options: SessionConfigOptions | None
+    """Its config options, when the agent has any."""
+    connection: Connection
+    """The connection it came by."""
+
+    def __init__(
+        self,
+        session_id: SessionId,
+        *,
+        origin: SessionOrigin,
+        roots: Roots,
+        mcp: McpServers,
+        journal: Journal | None,
+        connection: Connection,
+        client_capabilities: ClientCapabilities,
+        commands: tuple[AvailableCommand, ...] = (),
+        modes: SessionModes | None = None,
+        config_options: SessionConfigOptions | None = None,
+    ) -> None:
+        self.id = session_id
+        self.origin = origin
+        self.roots = roots
+        self.mcp = mcp
+        self.journal = journal
+        self.connection = connection
+        self.modes = modes
+        self.config_options = config_options
+        self.client_capabilities = client_capabilities
+        self.client = ClientServices(connection, session_id)
+        self.owns_journal = True
+        self.turn_request: IncomingRequest | None = None
+        self._commands = commands
+        self._state = SessionState.OPENING
+        self._turn = TurnState.IDLE
+        self._turn_over = trio.lowlevel.ParkingLot()
+        self._held: list[bytes] | None = []  # not None until the setup is answered
+        self._prefix = (
+            b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":'
+            + jsonrpc.dumps(session_id)
+            + b',"update":'
+        )
+        self._nursery: trio.Nursery | None = None
+        self._closing = trio.Event()
+        self._closed = trio.Event()
+        self._application_state: list[S] = []
+
+    def __repr__(self) -> str:
+        return f"<AgentSession {self.id} {self._state.value}, {self._turn.value}>"
+
+    @property
+    def cwd(self) -> str:
+        """The working directory: absolute, and the base of relative paths (SETUP-57)."""
+        return self.roots.cwd
+
+    @property
+    def state(self) -> S:
+        """What the application's ``open_session`` gave for this session."""
+        return self._application_state[0]
+
+    @property
+    def nursery(self) -> trio.Nursery:
+        """Nursery B: tasks started here live as long as the session and are cancelled at its end.
+
+        Raises:
+          trio.ClosedResourceError: the session is over.
+        """
+        if self._nursery is None or self._closing.is_set():
+            raise trio.ClosedResourceError(f"session {self.id} is closed")
+        return self._nursery
+
+    # ----------------------------------------------------------------------------------------------------- updates
+
+    async def send(self, update: SessionUpdate) -> None:
+        """Send ``update`` to the client and record it. Allowed at any time in the life of the session (GEN-12).
+
+        It is queued whole and at once; only when many bytes wait to be written already does this wait.
+
+        Raises:
+          CapabilityError: the client did not announce this kind of update (NOTE-01, COMP-01). Nothing was sent.
+          ValueError: the update breaks the schema. Nothing was sent.
+          trio.BrokenResourceError, trio.ClosedResourceError: the connection or the session is over.
+        """
+        body = self._record(update)
+        frame = self._prefix + body + b"}}"
+        if self._held is not None:
+            self._held.append(frame)  # the setup is not answered yet
+            await trio.lowlevel.checkpoint()
+        else:
+            await self.connection.send_frame(frame)
+
+    def put(self, update: SessionUpdate) -> None:
+        """:meth:`send` without waiting for room, for code that must not be interrupted, such as an ``__aexit__``.
+
+        Raises:
+          CapabilityError, ValueError: as :meth:`send`.
+          trio.ClosedResourceError: the session is over.
+        """
+        frame = self._prefix + self._record(update) + b"}}"
+        if self._held is not None:
+            self._held.append(frame)
+        else:
+            self.connection.put_frame(frame)
+
+    def record(self, update: SessionUpdate) -> None:
+        """Put ``update`` into the history without sending it, as for what the user said."""
+        if self.journal is not None:
+            self.journal.append(jsonrpc.dumps(encode_update(update)))
+
+    def _record(self, update: SessionUpdate) -> bytes:
+        rule = RULES.get(type(update))
+        if rule is not None:
+            update = rule(update, self.client_capabilities)
+        if self._state is SessionState.CLOSED:
+            raise trio.ClosedResourceError(f"session {self.id} is closed")
+        body = jsonrpc.dumps(encode_update(update))
+        if self.journal is not None:
+            self.journal.append(body)
+        return body
+
+    async def set_title(self, title: str | None) -> None:
+        """Name the session, or take its name away with None, and tell the client."""
+        await self.send(SessionInfoUpdate(title=title))
+
+    async def set_commands(self, *commands: AvailableCommand) -> None:
+        """Replace the slash commands and tell the client (SLASH-03)."""
+        self._commands = commands
+        await self.send(AvailableCommandsUpdate(available_commands=[*commands]))
+
+    @property
+    def commands(self) -> tuple[AvailableCommand, ...]:
+        """The slash commands the client was told of."""
+        return self._commands
+
+    async def set_mode(self, mode_id: SessionModeId) -> None:
+        """Change the mode from the agent's side and tell the client (MODE-03, MODE-05).
+
+        Raises:
+          LocalProtocolError: the session has no such mode.
+        """
+        if self.modes is None:
+            raise LocalProtocolError("this session has no modes")
+        self.modes.change(mode_id)
+        await self.send(CurrentModeUpdate(current_mode_id=mode_id))
+        if self.config_options is not None and self.config_options.follow_mode(mode_id):
+            await self.send(self.config_options.as_update())  # CONF-22
+
+    async def set_config_option(self, config_id: SessionConfigId, value: str | bool) -> None:
+        """Change a config option from the agent's side and send the full list (CONF-17, CONF-20).
+
+        Raises:
+          LocalProtocolError: the session has no such option, or the option no such value.
+        """
+        if self.config_options is None:
+            raise LocalProtocolError("this session has no config options")
+        self.config_options.change(config_id, value)
+        await self.send(self.config_options.as_update())
+        mode_id = self.config_options.mode_of(config_id, value)
+        if mode_id is not None and self.modes is not None:
+            self.modes.change(mode_id)
+            await self.send(CurrentModeUpdate(current_mode_id=mode_id))  # CONF-22
+
+    def mode_set_by_client(self, mode_id: SessionModeId) -> Sequence[SessionUpdate]:
+        """The client chose a mode: it counts now, and goes into the history. What the client must still be told, once
+        its request is answered, is returned."""
+        if self.modes is not None:
+            self.modes.change(mode_id)
+        self.record(CurrentModeUpdate(current_mode_id=mode_id))
+        if self.config_options is not None and self.config_options.follow_mode(mode_id):
+            return [self.config_options.as_update()]  # CONF-22
+        return []
+
+    def option_set_by_client(self, config_id: SessionConfigId, value: str | bool) -> Sequence[SessionUpdate]:
+        """The client chose a value; as :meth:`mode_set_by_client`."""
+        if self.config_options is None:
+            return []
+        self.config_options.change(config_id, value)
+        self.record(self.config_options.as_update())
+        mode_id = self.config_options.mode_of(config_id, value)
+        if mode_id is not None and self.modes is not None:
+            self.modes.change(mode_id)
+            return [CurrentModeUpdate(current_mode_id=mode_id)]  # CONF-22
+        return []
+
+    def visible_config_options(self) -> list[SessionConfigOption] | None:
+        """The config options as this client may see them (CONF-07); None when the session has none."""
+        return None if self.config_options is None else self.config_options.visible(self.client_capabilities)
+
+    # ------------------------------------------------------------------------------------------------ life and end
+
+    async def run(
+        self,
+        open_session: Callable[[AgentSession[S]], AbstractAsyncContextManager[S]],
+        *,
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Own the session for its whole life. Started once its context is built and its servers have been tried.
+
+        What goes wrong before that is raised to the one who starts it; what goes wrong later is reported, and ends the
+        session but nothing else.
+        """
+        started = False
+        try:
+            async with trio.open_nursery() as nursery:
+                self._nursery = nursery
+                await nursery.start(self.mcp.run)  # SETUP-03, SETUP-41: after the context, before the answer
+                async with open_session(self) as state:
+                    self._application_state.append(state)
+                    started = True
+                    task_status.started()
+                    await self._closing.wait()
+                    await self._end_turn()
+                await self.mcp.aclose()
+                nursery.cancel_scope.cancel()
+        except Exception as exc:
+            if not started:
+                raise
+            self.connection.report(
+                Report(kind=ReportKind.HANDLER_FAILED, reason=f"session {self.id} ended by an error", error=exc)
+            )
+        finally:
+            self._state = SessionState.CLOSED
+            self._closing.set()
+            if self.turn_request is not None:
+                self.turn_request.cancel()
+            if self.journal is not None and self.owns_journal:
+                with trio.CancelScope(shield=True):  # bounded: it closes a file
+                    await self.journal.aclose()
+            self._closed.set()
+
+    def open(self) -> None:
+        """The setup was answered: what was held leaves now, in order, then the slash commands (SLASH-01)."""
+        self._state = after(SESSION, self._state, SessionEvent.OPENED)
+        held, self._held = self._held or [], None
+        for frame in held:
+            self.connection.put_frame(frame)
+        if self._commands:
+            self.put(AvailableCommandsUpdate(available_commands=[*self._commands]))
+
+    def check_call(self) -> None:
+        """Whether the session takes a request now.
+
+        Raises:
+          LocalProtocolError: it does not; the text says why.
+        """
+        after(SESSION, self._state, SessionEvent.CALL)
+
+    async def aclose(self) -> None:
+        """End the session: the turn, the application's context, the MCP servers, the journal. Idempotent and bounded."""
+        self._closing.set()
+        if self._nursery is not None:
+            scope = self._nursery.cancel_scope
+            scope.deadline = min(scope.deadline, trio.current_time() + CLOSE_TIMEOUT)
+        await self._closed.wait()
+
+    @property
+    def closed(self) -> bool:
+        """Whether the session is over, or about to be."""
+        return self._closing.is_set()
+
+    async def replay(self) -> None:
+        """Send the whole history again, entry by entry as the journal has it (SETUP-11, SETUP-12)."""
+        if self.journal is None:
+            return
+        client = self.client_capabilities
+        compactions = client.session is not None and client.session.compaction is not None
+        send, prefix = self.connection.send_frame, self._prefix
+        for update in await self.journal.updates(compactions=compactions):
+            if b"config_option_update" in update[:64] and not announces_booleans(client):
+                value = decode_update(jsonrpc.loads(update))
+                update = jsonrpc.dumps(encode_update(RULES[ConfigOptionUpdate](value, client)))  # CONF-07
+            await send(prefix + update + b"}}")
+
+    async def restore_settings(self) -> None:
+        """Take the mode and the config options from the history."""
+        if self.journal is None or (self.modes is None and self.config_options is None):
+            return
+        for update in await self.journal.updates():
+            kind = update[:64]
+            if b"current_mode_update" in kind or b"config_option_update" in kind:
+                value = decode_update(jsonrpc.loads(update))
+                if isinstance(value, CurrentModeUpdate) and self.modes is not None:
+                    self.modes.restore(value.current_mode_id)
+                elif isinstance(value, ConfigOptionUpdate) and self.config_options is not None:
+                    self.config_options.restore(value.config_options)
+
+    # ---------------------------------------------------------------------------------------------------- the turn
+
+    @property
+    def turn_running(self) -> bool:
+        """Whether a prompt turn runs or is being cancelled."""
+        return self._turn is not TurnState.IDLE
+
+    def begin_turn(self, request: IncomingRequest) -> None:
+        """A prompt arrived.
+
+        Raises:
+          LocalProtocolError: another turn runs (D-04), or the session takes no requests now.
+        """
+        self.check_call()
+        self._turn = after(TURN, self._turn, TurnEvent.PROMPT)
+        self.turn_request = request
+
+    def cancel_turn(self) -> None:
+        """session/cancel: cancel the turn, if one runs, and only the turn."""
+        self._turn = after(TURN, self._turn, TurnEvent.CANCEL)
+        if self.turn_request is not None:
+            self.turn_request.cancel()  # CANCEL-04, CANCEL-17
+
+    def end_turn(self) -> None:
+        """The turn is over; its answer follows at once, and so may the next prompt."""
+        self._turn = after(TURN, self._turn, TurnEvent.ANSWER)
+        self.turn_request = None
+        self._turn_over.unpark_all()
+
+    async def _end_turn(self) -> None:
+        self.cancel_turn()  # SETUP-54
+        with trio.move_on_after(END_TURN_TIMEOUT):
+            while self.turn_running:
+                await self._turn_over.park()

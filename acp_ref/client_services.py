@@ -1,0 +1,203 @@
+"""What a client offers its agent, as the agent calls it: files, terminals, elicitation.
+
+https://agentclientprotocol.com/protocol/file-system
+https://agentclientprotocol.com/protocol/terminals
+https://agentclientprotocol.com/protocol/elicitation
+
+Every call is checked against what the client announced before anything is written; ask first with ``can_...`` where
+there is another way (INIT-13).
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, final
+
+import attrs
+import trio
+
+from acp_ref.errors import RequestError
+from acp_ref.methods import (
+    CREATE_TERMINAL,
+    KILL_TERMINAL,
+    READ_TEXT_FILE,
+    RELEASE_TERMINAL,
+    TERMINAL_OUTPUT,
+    WAIT_FOR_TERMINAL_EXIT,
+    WRITE_TEXT_FILE,
+)
+from acp_ref.schema import (
+    ClientCapabilities,
+    CreateTerminalRequest,
+    EnvVariable,
+    KillTerminalRequest,
+    ReadTextFileRequest,
+    ReleaseTerminalRequest,
+    SessionId,
+    Terminal,
+    TerminalExitStatus,
+    TerminalId,
+    TerminalOutputRequest,
+    TerminalOutputResponse,
+    WaitForTerminalExitRequest,
+    WriteTextFileRequest,
+)
+
+if TYPE_CHECKING:
+    from acp_ref.connection import Connection
+
+__all__ = ["ClientServices", "RemoteTerminal"]
+
+RELEASE_TIMEOUT = 5.0
+"""Seconds that the client has to answer terminal/release when the agent gives a terminal back."""
+
+
+@final
+class ClientServices:
+    """The client's services within one session."""
+
+    def __init__(self, connection: Connection, session_id: SessionId) -> None:
+        self._connection = connection
+        self._session_id = session_id
+
+    @property
+    def capabilities(self) -> ClientCapabilities:
+        """What the client announced."""
+        counterpart = self._connection.counterpart
+        return counterpart if isinstance(counterpart, ClientCapabilities) else ClientCapabilities()
+
+    @property
+    def can_read_text_files(self) -> bool:
+        """Whether :meth:`read_text_file` may be called (FS-01)."""
+        return self.capabilities.fs.read_text_file
+
+    @property
+    def can_write_text_files(self) -> bool:
+        """Whether :meth:`write_text_file` may be called (FS-01)."""
+        return self.capabilities.fs.write_text_file
+
+    @property
+    def can_run_terminals(self) -> bool:
+        """Whether :meth:`create_terminal` may be called (TERM-01)."""
+        return self.capabilities.terminal
+
+    async def read_text_file(self, path: str, *, line: int | None = None, limit: int | None = None) -> str:
+        """The text of the file at the absolute ``path``, unsaved changes of the editor included (FS-03, FS-05).
+
+        Args:
+          line: the first line to read, counted from 1 (FS-04).
+          limit: the most lines to read.
+
+        Raises:
+          CapabilityError: the client does not read files (FS-02).
+          RequestError: the client refused; -32002 when there is no such file.
+        """
+        request = ReadTextFileRequest(session_id=self._session_id, path=path, line=line, limit=limit)
+        return (await self._connection.request(READ_TEXT_FILE, request)).content
+
+    async def write_text_file(self, path: str, content: str) -> None:
+        """Write ``content`` to the absolute ``path``; the client creates the file when it is missing (FS-06).
+
+        Raises:
+          CapabilityError: the client does not write files (FS-02).
+          RequestError: the client refused.
+        """
+        request = WriteTextFileRequest(session_id=self._session_id, path=path, content=content)
+        await self._connection.request(WRITE_TEXT_FILE, request)
+
+    @asynccontextmanager
+    async def create_terminal(
+        self,
+        command: str,
+        args: Sequence[str] = (),
+        *,
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        output_byte_limit: int | None = None,
+    ) -> AsyncGenerator[RemoteTerminal, None]:
+        """Run ``command`` in a terminal of the client, for as long as the ``with`` block lasts.
+
+        The terminal is released at the end of the block on every path (TERM-07, TERM-12), also when the turn is
+        cancelled. Put it into a tool call before that (TOOL-14); the client keeps showing its output.
+
+        Args:
+          command: the program; ``args`` are its arguments. A shell line is yours to wrap in a shell.
+          env: variables set in addition to the client's own.
+          cwd: the absolute working directory, the session's by default.
+          output_byte_limit: the most bytes of output that the client keeps; the oldest are dropped (TERM-04).
+
+        Raises:
+          CapabilityError: the client runs no terminals (TERM-02).
+          RequestError: the client could not start it.
+        """
+        request = CreateTerminalRequest(
+            session_id=self._session_id,
+            command=command,
+            args=[*args],
+            env=[EnvVariable(name=name, value=value) for name, value in (env or {}).items()],
+            cwd=cwd,
+            output_byte_limit=output_byte_limit,
+        )
+        created = await self._connection.request(CREATE_TERMINAL, request)
+        terminal = RemoteTerminal(self._connection, self._session_id, created.terminal_id)
+        try:
+            yield terminal
+        finally:
+            with trio.CancelScope(shield=True, deadline=trio.current_time() + RELEASE_TIMEOUT):
+                await terminal.aclose()
+
+
+@final
+@attrs.define(eq=False)
+class RemoteTerminal:
+    """A terminal of the client's that runs one command. Made by :meth:`ClientServices.create_terminal`."""
+
+    _connection: Connection
+    _session_id: SessionId
+    id: TerminalId
+    """What names it, within the session."""
+    released: bool = False
+    """Whether it was given back."""
+
+    def as_content(self) -> Terminal:
+        """A reference to it for a tool call's content (TOOL-13); the client shows its output live.
+
+        Raises:
+          trio.ClosedResourceError: it was released already (TOOL-14).
+        """
+        if self.released:
+            raise trio.ClosedResourceError("the terminal was released")
+        return Terminal(terminal_id=self.id)
+
+    async def output(self) -> TerminalOutputResponse:
+        """What the command printed so far, and its exit status once it has ended (TERM-08). Does not wait for it."""
+        request = TerminalOutputRequest(session_id=self._session_id, terminal_id=self.id)
+        return await self._connection.request(TERMINAL_OUTPUT, request)
+
+    async def wait_for_exit(self) -> TerminalExitStatus:
+        """Wait until the command has ended (TERM-10), however long that takes; see :meth:`kill` (TERM-15)."""
+        request = WaitForTerminalExitRequest(session_id=self._session_id, terminal_id=self.id)
+        status = await self._connection.request(WAIT_FOR_TERMINAL_EXIT, request)
+        return TerminalExitStatus(exit_code=status.exit_code, signal=status.signal)
+
+    async def kill(self) -> None:
+        """End the command; the terminal stays readable and must still be released (TERM-11, TERM-12)."""
+        await self._connection.request(
+            KILL_TERMINAL, KillTerminalRequest(session_id=self._session_id, terminal_id=self.id)
+        )
+
+    async def aclose(self) -> None:
+        """Release the terminal: a command that still runs is killed, the id is no longer valid (TERM-13).
+
+        Idempotent. An error of the client or the end of the connection is the same as success: it is gone.
+        """
+        if self.released:
+            return
+        self.released = True
+        try:
+            await self._connection.request(
+                RELEASE_TERMINAL, ReleaseTerminalRequest(session_id=self._session_id, terminal_id=self.id)
+            )
+        except (RequestError, trio.BrokenResourceError, trio.ClosedResourceError):
+            pass

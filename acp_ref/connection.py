@@ -1,0 +1,542 @@
+"""Connection: THE one symmetric Connection of agents and clients.
+
+https://agentclientprotocol.com/protocol/overview#communication-model
+
+The life of a message::
+
+    bytes -> frames -> envelope -> legal in this state? -> method by name in our handlers -> typed params -> handler
+          -> result -> outbox -> the one writer -> bytes
+
+Theory of operation. Two tasks live as long as the stream, and one more for each request being handled:
+
+* The **reader** (:meth:`Connection.run` itself) awaits nothing but frames, so nothing the peer or a handler does can
+  stop it. It handles each message in place, in wire order: a response is resolved, a notification handler (a plain
+  ``def``) is called. So ``await request(...)`` returns only after every notification that came before the response was
+  handled, and no handler can deadlock the connection.
+* A **request handler** is called by the reader, in wire order, and returns an awaitable that a task of its own awaits.
+  An ``async def`` runs wholly in that task. A ``def`` that returns an awaitable does its first part in wire order: that
+  is how a prompt turn exists before the next line, a cancellation of it, is read. Its CancelScope is made and filed
+  under the request's id before the task is spawned, or a cancellation in the same chunk would be lost.
+* The **writer** takes whole frames from the :class:`~acp_ref._outbox.Outbox`.
+
+Exactly one place, :class:`~acp_ref._incoming.IncomingRequests`, turns an exception into an error object. A handler's
+bug never ends the connection, and nothing of it but "Internal error" reaches the peer.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Final, Literal, Protocol, TypeAlias, TypeVar, final
+
+import attrs
+import trio
+
+from acp_ref import _jsonrpc as jsonrpc
+from acp_ref._converter import InvalidPayload, structure_hook, unstructure_hook
+from acp_ref._framing import Frame, OversizedFrame
+from acp_ref._incoming import IncomingRequests
+from acp_ref._jsonrpc import JSON
+from acp_ref._outbox import DEFAULT_HIGH_WATER, Outbox
+from acp_ref._state import CONNECTION, ConnectionEvent, ConnectionState, after
+from acp_ref.errors import CapabilityError, LocalProtocolError, RemoteProtocolError, RequestError
+from acp_ref.handlers import Handlers
+from acp_ref.methods import CANCEL_REQUEST, INITIALIZE, Method, Notification, Role
+from acp_ref.reports import EXCERPT, Report, ReportKind, log_report
+from acp_ref.requests import IncomingRequest, OutgoingRequest
+from acp_ref.schema import AgentCapabilities, CancelRequestNotification, ClientCapabilities
+from acp_ref.transports import Transport
+
+__all__ = ["Capabilities", "Connection", "ConnectionStatistics", "FrameHook", "open_connection"]
+
+P = TypeVar("P")
+R = TypeVar("R")
+
+Capabilities: TypeAlias = AgentCapabilities | ClientCapabilities
+"""What one side announced in ``initialize``."""
+
+FrameHook: TypeAlias = Callable[[Literal["sent", "received"], bytes], None]
+"""Sees every frame as it is queued or read. It sees secrets too: see :func:`acp_ref.trace.redacted`."""
+
+FLUSH_TIMEOUT: Final = 1.0
+"""Seconds that the last answers have to leave, once the conversation is over."""
+
+
+@attrs.frozen(kw_only=True)
+class ConnectionStatistics:
+    """A snapshot, for debugging and for tests of cost."""
+
+    state: str
+    """Where the connection stands."""
+    requests_pending: int
+    """Our requests that wait for their answer."""
+    requests_in_flight: int
+    """The peer's requests that are being handled."""
+    requests_served: int
+    """The peer's requests accepted so far, each with one task."""
+    frames_received: int
+    """Frames read so far."""
+    frames_sent: int
+    """Frames handed to the transport so far."""
+    writes: int
+    """How many times frames were handed to the transport: fewer than frames when they gather."""
+    outbox_bytes: int
+    """Bytes that wait to be written."""
+
+
+class _Pending(Protocol):
+    """An :class:`OutgoingRequest` whatever its type."""
+
+    method: str
+
+    def resolve(self, raw: JSON) -> None: ...
+    def settle(self, error: Exception | None) -> None: ...
+
+
+@final
+class Connection:
+    """One end of a conversation. The same class at the agent and at the client; the difference is ``role``, a table.
+
+    Args:
+      transport: the frames. Closed when :meth:`run` ends.
+      role: the role this end plays. Only its methods may have handlers (extensions aside).
+      handlers: what to do with the peer's messages.
+      on_report: hears of everything that is ignored, salvaged or fails without an answer.
+      on_frame: sees every frame, both ways.
+      high_water: bytes that may wait in the outbox before :meth:`notify` and :meth:`request` wait.
+      drain_timeout: seconds that requests already read may go on after the end of input, before they are cancelled.
+    """
+
+    role: Role
+    """The role this end plays."""
+    counterpart: Capabilities | None
+    """What the peer announced; None before ``initialize`` was answered. Set by the role's initialize handling."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        role: Role,
+        handlers: Handlers,
+        *,
+        on_report: Callable[[Report], None] = log_report,
+        on_frame: FrameHook | None = None,
+        high_water: int = DEFAULT_HIGH_WATER,
+        drain_timeout: float = 0.0,
+    ) -> None:
+        allowed = {method.name for method in role.handles}
+        for name in (*handlers.requests, *handlers.notifications):
+            if name not in allowed and not name.startswith("_"):
+                raise ValueError(f"{name} is not a method that the {role.name} handles")
+        self.role = role
+        self.counterpart = None
+        self._transport = transport
+        self._notification_routes = handlers.notifications
+        self._on_report = on_report
+        self._on_frame = on_frame
+        self._drain_timeout = drain_timeout
+        self._outbox = Outbox(high_water)
+        self._state = ConnectionState.FRESH
+        self._ended: trio.BrokenResourceError | trio.ClosedResourceError | None = None
+        self._next_id = 0
+        self._pending: dict[int, _Pending] = {}
+        self._incoming = IncomingRequests(self, handlers, self._answer)
+        self._nursery: trio.Nursery | None = None
+        self._reading = trio.CancelScope()
+        self._written = trio.Event()
+        self._frames_received = 0
+
+    def __repr__(self) -> str:
+        return f"<Connection as {self.role.name}, {self._state.value}>"
+
+    # ---------------------------------------------------------------------------------------------- calling the peer
+
+    async def request(self, method: Method[P, R], params: P) -> R:
+        """Call ``method`` and wait for its answer, however long that takes.
+
+        When it returns, every notification that came before the answer has been handled. When the caller is cancelled,
+        the peer is told so by ``$/cancel_request`` (CANCEL-11) and the late answer is dropped (D-08).
+
+        Raises:
+          RequestError: the peer answered with an error; :class:`AuthRequired` for -32000.
+          CapabilityError: the peer did not announce what ``method`` needs. Nothing was written.
+          LocalProtocolError: ``method`` is not allowed now, before ``initialize`` for example. Nothing was written.
+          RemoteProtocolError: the result has the wrong shape.
+          ValueError: ``params`` is not JSON or breaks the schema. Nothing was written.
+          trio.BrokenResourceError: the connection broke before the answer came; the text says who closed and why.
+          trio.ClosedResourceError: this connection was closed.
+        """
+        return await (await self.send_request(method, params)).wait()
+
+    async def send_request(
+        self,
+        method: Method[P, R],
+        params: P,
+        *,
+        on_settled: Callable[[OutgoingRequest[R]], None] | None = None,
+    ) -> OutgoingRequest[R]:
+        """Call ``method`` without waiting for its answer.
+
+        Args:
+          on_settled: called when the answer came or never will, in wire order, before any later message is handled,
+            also when nobody waits any more. It must not wait and must not raise.
+
+        Raises:
+          CapabilityError, LocalProtocolError, ValueError: as :meth:`request`. Nothing was written.
+          trio.BrokenResourceError, trio.ClosedResourceError: the connection is over.
+        """
+        self._check(method)
+        raw_params = unstructure_hook(method.params)(params)
+        request_id = self._next_id  # ERR-04: integers that count
+        self._next_id += 1
+        frame = jsonrpc.encode_request(request_id, method.name, raw_params)
+        decode = structure_hook(method.result)
+        request = OutgoingRequest(request_id, method.name, decode, self._put_cancellation, on_settled)
+        self._state = after(CONNECTION, self._state, event_of(method.name))
+        self._pending[request_id] = request
+        try:
+            await self._send(frame)
+        except BaseException:
+            self._pending.pop(request_id, None)  # it was never sent
+            if self._state is ConnectionState.INITIALIZING:
+                self._state = ConnectionState.FRESH
+            raise
+        return request
+
+    async def notify(self, method: Notification[P], params: P) -> None:
+        """Send ``method``. Returns once it is queued: at once, unless many bytes wait to be written already.
+
+        Raises:
+          CapabilityError, LocalProtocolError, ValueError: as :meth:`request`. Nothing was written.
+          trio.BrokenResourceError, trio.ClosedResourceError: the connection is over.
+        """
+        self._check(method)
+        self._state = after(CONNECTION, self._state, ConnectionEvent.CALL)
+        await self._send(jsonrpc.encode_notification(method.name, unstructure_hook(method.params)(params)))
+
+    def put_notification(self, method: Notification[P], params: P) -> None:
+        """Queue a notification now, without waiting for room; dropped when the connection is over.
+
+        Raises:
+          ValueError: ``params`` is not JSON or breaks the schema.
+        """
+        self.put_frame(jsonrpc.encode_notification(method.name, unstructure_hook(method.params)(params)))
+
+    async def send_frame(self, frame: bytes) -> None:
+        """Send a whole message that was encoded before, such as one replayed from a journal.
+
+        Raises:
+          trio.BrokenResourceError, trio.ClosedResourceError: the connection is over.
+        """
+        await self._send(frame)
+
+    def put_frame(self, frame: bytes) -> None:
+        """Queue a whole encoded message now, without waiting for room; dropped when the connection is over."""
+        if self._on_frame is not None:
+            self._on_frame("sent", frame)
+        self._outbox.put(frame)
+
+    def statistics(self) -> ConnectionStatistics:
+        """What the connection is doing now."""
+        return ConnectionStatistics(
+            state=self._state.value,
+            requests_pending=len(self._pending),
+            requests_in_flight=len(self._incoming),
+            requests_served=self._incoming.served,
+            frames_received=self._frames_received,
+            frames_sent=self._outbox.frames_sent,
+            writes=self._outbox.writes,
+            outbox_bytes=self._outbox.queued_bytes,
+        )
+
+    @property
+    def ended(self) -> bool:
+        """Whether the conversation is over."""
+        return self._ended is not None
+
+    def report(self, report: Report) -> None:
+        """Tell the ``on_report`` hook; a hook that fails is logged and never disturbs the conversation."""
+        try:
+            self._on_report(report)
+        except Exception as exc:
+            log_report(Report(kind=ReportKind.HANDLER_FAILED, reason="the on_report hook failed", error=exc))
+
+    def _check(self, method: Method[P, R] | Notification[P]) -> None:
+        if self._ended is not None:
+            raise copy.copy(self._ended)
+        gate = method.gate
+        if gate is not None and self._state is ConnectionState.READY:
+            counterpart = self.counterpart
+            if counterpart is None or not gate.is_open(counterpart):
+                raise CapabilityError(method.name, gate.path)
+
+    async def _send(self, frame: bytes) -> None:
+        await self._outbox.send(frame)
+        if self._ended is not None:
+            raise copy.copy(self._ended)
+        if self._on_frame is not None:
+            self._on_frame("sent", frame)
+
+    def _put_cancellation(self, request_id: int) -> None:
+        self.put_notification(CANCEL_REQUEST, CancelRequestNotification(request_id=request_id))
+
+    # ------------------------------------------------------------------------------------------------- the two tasks
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Hold the conversation: from the first byte to the end of input, then tidy up and return.
+
+        At the end of input, what was read is handled; our requests fail; the peer's requests get ``drain_timeout``
+        seconds to finish and are cancelled then; the last answers leave; the transport is closed.
+        """
+        try:
+            async with trio.open_nursery() as nursery:
+                self._nursery = nursery
+                nursery.start_soon(self._write)
+                task_status.started()
+                with self._reading:
+                    await self._read()
+                self._end(trio.BrokenResourceError(f"the {_other(self.role)} closed the connection"))
+                await self._incoming.finish(self._drain_timeout)
+                self._outbox.close()
+                with trio.move_on_after(FLUSH_TIMEOUT):
+                    await self._written.wait()
+                nursery.cancel_scope.cancel()
+        finally:
+            self._end(trio.ClosedResourceError("this connection was closed"))
+            await self._transport.aclose()
+
+    async def aclose(self) -> None:
+        """End the conversation from this side: our requests fail, what is queued still leaves, :meth:`run` returns."""
+        self._end(trio.ClosedResourceError("this connection was closed"))
+        self._reading.cancel()
+        await trio.lowlevel.checkpoint()
+
+    def start_soon(self, work: Callable[[], Awaitable[None]], name: str) -> None:
+        """Run ``work`` in the connection's nursery, if it still has one; an exception of it is reported, no more."""
+
+        async def contained() -> None:
+            try:
+                await work()
+            except Exception as exc:
+                self.report(Report(kind=ReportKind.HANDLER_FAILED, reason=f"{name} failed", error=exc))
+
+        if self._nursery is not None and self._ended is None:
+            self._nursery.start_soon(contained, name=name)
+
+    @property
+    def nursery(self) -> trio.Nursery:
+        """Nursery A: lives as long as the stream; sessions are its children.
+
+        Raises:
+          trio.ClosedResourceError: the connection is not running.
+        """
+        if self._nursery is None:
+            raise trio.ClosedResourceError("the connection is not running")
+        return self._nursery
+
+    async def _read(self) -> None:
+        try:
+            while frames := await self._transport.receive():
+                self._frames_received += len(frames)
+                for frame in frames:
+                    self._handle(frame)
+        except (trio.BrokenResourceError, trio.ClosedResourceError) as exc:
+            self._end(exc)
+
+    async def _write(self) -> None:
+        try:
+            await self._outbox.write(self._transport.send)
+        except (trio.BrokenResourceError, trio.ClosedResourceError) as exc:
+            # The peer reads no more: once, and by the same way as the end of input.
+            self._outbox.close()
+            reason = trio.BrokenResourceError(f"the {_other(self.role)} stopped reading")
+            reason.__cause__ = exc
+            self._end(reason)
+            self._reading.cancel()
+        self._written.set()
+
+    def _end(self, reason: trio.BrokenResourceError | trio.ClosedResourceError) -> None:
+        """The conversation is over: everybody who waits for the peer learns why. The first reason stands."""
+        if self._ended is not None:
+            return
+        self._ended = reason
+        self._state = ConnectionState.ENDED
+        pending, self._pending = self._pending, {}
+        for request in pending.values():
+            request.settle(copy.copy(reason))
+
+    # --------------------------------------------------------------------------------------------- one message
+
+    def _handle(self, frame: Frame) -> None:
+        """Handle one frame, in place and without waiting."""
+        if isinstance(frame, OversizedFrame):
+            self._handle_oversized(frame)
+            return
+        if self._on_frame is not None:
+            self._on_frame("received", frame)
+        message = jsonrpc.decode(frame)
+        if isinstance(message, jsonrpc.Notification):
+            self._handle_notification(message)
+        elif isinstance(message, jsonrpc.Request):
+            self._handle_request(message)
+        elif isinstance(message, jsonrpc.Result):
+            self._handle_response(message.id, message.result, None)
+        elif isinstance(message, jsonrpc.ErrorResponse):
+            self._handle_response(message.id, None, message.error)
+        else:
+            self.report(Report(kind=ReportKind.JUNK, reason=message.reason, excerpt=frame[:EXCERPT]))
+            # D-33. But a stray print of an agent is no request of anybody, so a client does not answer it.
+            if message.answer is not None and (self.role.answers_junk or message.id is not None):
+                self.put_frame(jsonrpc.encode_error(message.id, message.answer))
+
+    def _handle_notification(self, message: jsonrpc.Notification) -> None:
+        name = message.method
+        if name == CANCEL_REQUEST.name:
+            self._handle_cancel_request(message)
+            return
+        if self._state is not ConnectionState.READY:
+            if self._state is ConnectionState.INITIALIZING:
+                self._incoming.hold(message)
+            else:
+                self.report(
+                    Report(kind=ReportKind.IGNORED, method=name, reason=f"the connection is {self._state.value}")
+                )
+            return
+        route = self._notification_routes.get(name)
+        if route is None:
+            # EXT-10, CANCEL-19: unknown notifications are ignored; ERR-02: and never answered
+            if not name.startswith("$/"):
+                self.report(Report(kind=ReportKind.IGNORED, method=name, reason="nobody handles it"))
+            return
+        try:
+            route.deliver(self, message.params)
+        except InvalidPayload as exc:
+            self.report(Report(kind=ReportKind.INVALID, method=name, reason=str(exc)))  # D-29
+        except Exception as exc:
+            self.report(Report(kind=ReportKind.HANDLER_FAILED, method=name, reason="its handler raised", error=exc))
+
+    def _handle_request(self, message: jsonrpc.Request) -> None:
+        if self._incoming.is_taken(message.id):
+            # D-32. With a null id: an answer under the id would be taken for the answer to the first request.
+            refusal = RequestError.invalid_request(f"a request with the id {message.id!r} is being handled")
+            self.put_frame(jsonrpc.encode_error(None, refusal))
+            return
+        event = event_of(message.method)
+        if self._state is ConnectionState.INITIALIZING and event is ConnectionEvent.CALL:
+            self._incoming.hold(message)  # it waits for the initialize before it
+            return
+        try:
+            self._state = after(CONNECTION, self._state, event)
+        except LocalProtocolError as exc:
+            self.put_frame(jsonrpc.encode_error(message.id, RequestError.invalid_request(str(exc))))  # D-01, D-02
+            return
+        self._incoming.accept(message)
+
+    def _answer(self, request: IncomingRequest, frame: bytes, *, succeeded: bool) -> None:
+        """Queue the answer of the peer's request, and let out what waited for it."""
+        opening = request.method == INITIALIZE.name and self._state is ConnectionState.INITIALIZING
+        if opening:
+            self._initialized(succeeded=succeeded)
+        self.put_frame(frame)
+        if succeeded:
+            request.answered()
+        if opening:
+            self._release_held()
+
+    def _initialized(self, *, succeeded: bool) -> None:
+        event = ConnectionEvent.INITIALIZED if succeeded else ConnectionEvent.REFUSED
+        self._state = after(CONNECTION, self._state, event)
+
+    def _release_held(self) -> None:
+        for message in self._incoming.release():
+            if isinstance(message, jsonrpc.Request):
+                self._handle_request(message)
+            else:
+                self._handle_notification(message)
+
+    def _handle_response(self, response_id: JSON, result: JSON, error: RequestError | None) -> None:
+        pending = self._pending.pop(response_id, None) if type(response_id) is int else None
+        if pending is None:  # never answered: two strict peers would never stop
+            reason = f"a response to {response_id!r}, which is no open request" + (f": {error}" if error else "")
+            self.report(Report(kind=ReportKind.UNMATCHED, reason=reason))
+            return
+        failure: Exception | None = error
+        if error is None:
+            try:
+                pending.resolve(result)
+            except InvalidPayload as exc:
+                failure = RemoteProtocolError(f"the result of {pending.method} is malformed: {exc}")
+                self.report(Report(kind=ReportKind.INVALID, method=pending.method, reason=str(exc)))
+        opening = pending.method == INITIALIZE.name and self._state is ConnectionState.INITIALIZING
+        if opening:
+            self._initialized(succeeded=failure is None)
+        pending.settle(failure)
+        if opening:
+            self._release_held()
+
+    def _handle_cancel_request(self, message: jsonrpc.Notification) -> None:
+        try:
+            request_id = structure_hook(CANCEL_REQUEST.params)(message.params).request_id
+        except InvalidPayload as exc:
+            self.report(Report(kind=ReportKind.INVALID, method=message.method, reason=str(exc)))
+        else:
+            self._incoming.cancel(request_id)
+
+    def _handle_oversized(self, frame: OversizedFrame) -> None:
+        """Fail the one message that is too large: answer it when it was a request, fail ours when it was a response."""
+        reason = f"a message of {frame.size} bytes is larger than this side accepts"
+        self.report(Report(kind=ReportKind.JUNK, reason=reason, excerpt=frame.head[:EXCERPT]))
+        request_id, is_call = jsonrpc.sniff(frame.head)
+        if is_call and (self.role.answers_junk or request_id is not None):
+            self.put_frame(jsonrpc.encode_error(request_id, RequestError.invalid_request(reason)))
+        elif type(request_id) is int and (pending := self._pending.pop(request_id, None)) is not None:
+            pending.settle(RemoteProtocolError(reason))
+
+
+def event_of(method: str) -> ConnectionEvent:
+    """What a request for ``method`` is to the state of the connection."""
+    return ConnectionEvent.INITIALIZE if method == INITIALIZE.name else ConnectionEvent.CALL
+
+
+def _other(role: Role) -> str:
+    return "client" if role.name == "agent" else "agent"
+
+
+@asynccontextmanager
+async def open_connection(
+    transport: Transport,
+    role: Role,
+    handlers: Handlers,
+    *,
+    on_report: Callable[[Report], None] = log_report,
+    on_frame: FrameHook | None = None,
+    high_water: int = DEFAULT_HIGH_WATER,
+    drain_timeout: float = 0.0,
+) -> AsyncGenerator[Connection, None]:
+    """A :class:`Connection` that runs inside the ``with`` block and is closed at its end."""
+    connection = Connection(
+        transport,
+        role,
+        handlers,
+        on_report=on_report,
+        on_frame=on_frame,
+        high_water=high_water,
+        drain_timeout=drain_timeout,
+    )
+    async with running(connection):
+        yield connection
+
+
+@asynccontextmanager
+async def running(connection: Connection) -> AsyncGenerator[None, None]:
+    """Run ``connection`` inside the ``with`` block and close it at its end."""
+    raised: Exception | None = None
+    async with trio.open_nursery() as nursery:
+        await nursery.start(connection.run)
+        try:
+            yield
+        except Exception as exc:
+            raised = exc  # the block's own: it is raised below as it is, and not in the nursery's group
+        await connection.aclose()
+    if raised is not None:
+        raise raised

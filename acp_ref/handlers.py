@@ -1,0 +1,120 @@
+"""Handlers: what one side does with the methods of its role, as data.
+
+https://agentclientprotocol.com/protocol/overview#communication-model
+
+A request handler takes the request it answers and the typed params, and returns an awaitable of the typed result. A
+notification handler is a plain ``def``: it runs in wire order and must not wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, TypeVar, final
+
+import attrs
+
+from acp_ref._converter import InvalidPayload, structure_hook, unstructure_hook
+from acp_ref.errors import RequestError
+from acp_ref.methods import Method, Notification
+from acp_ref.requests import IncomingRequest
+
+if TYPE_CHECKING:
+    from acp_ref._jsonrpc import JSON
+    from acp_ref.connection import Connection
+
+__all__ = ["Handlers", "NotificationHandler", "NotificationRoute", "RequestHandler", "RequestRoute"]
+
+P = TypeVar("P")
+R = TypeVar("R")
+
+
+RequestHandler: TypeAlias = Callable[[IncomingRequest, P], Awaitable[R]]
+NotificationHandler: TypeAlias = "Callable[[Connection, P], None]"
+
+
+class RequestRoute(Protocol):
+    """A method and its handler, with their types closed over."""
+
+    def accept(self, request: IncomingRequest, params: JSON) -> Awaitable[JSON]:
+        """Decode ``params`` and call the handler, in wire order; what comes back is awaited in a task."""
+        ...
+
+    def cancelled_result(self) -> JSON:
+        """The method's own result for a cancelled call, or None where it has none."""
+        ...
+
+
+class NotificationRoute(Protocol):
+    """A notification and its handler, with their type closed over."""
+
+    def deliver(self, connection: Connection, params: JSON) -> None:
+        """Decode ``params`` and call the handler, in wire order."""
+        ...
+
+    def params_type(self) -> type[object]:
+        """What the params are decoded to."""
+        ...
+
+
+@attrs.define(eq=False)
+class _RequestRoute(Generic[P, R]):
+    method: Method[P, R]
+    handler: RequestHandler[P, R]
+
+    def accept(self, request: IncomingRequest, params: JSON) -> Awaitable[JSON]:
+        try:
+            value = structure_hook(self.method.params)(params)
+        except InvalidPayload as exc:
+            raise RequestError.invalid_params(*exc.errors) from exc
+        return self._encoded(self.handler(request, value))
+
+    async def _encoded(self, result: Awaitable[R]) -> JSON:
+        return unstructure_hook(self.method.result)(await result)
+
+    def cancelled_result(self) -> JSON:
+        result = self.method.cancelled
+        return None if result is None else unstructure_hook(self.method.result)(result)
+
+
+@attrs.define(eq=False)
+class _NotificationRoute(Generic[P]):
+    method: Notification[P]
+    handler: NotificationHandler[P]
+
+    def deliver(self, connection: Connection, params: JSON) -> None:
+        self.handler(connection, structure_hook(self.method.params)(params))
+
+    def params_type(self) -> type[object]:
+        return self.method.params
+
+
+@final
+class Handlers:
+    """The handlers of one side, by wire name. A method without one is answered -32601."""
+
+    def __init__(self) -> None:
+        self._requests: dict[str, RequestRoute] = {}
+        self._notifications: dict[str, NotificationRoute] = {}
+
+    @property
+    def requests(self) -> Mapping[str, RequestRoute]:
+        """The routes of requests, by wire name."""
+        return self._requests
+
+    @property
+    def notifications(self) -> Mapping[str, NotificationRoute]:
+        """The routes of notifications, by wire name."""
+        return self._notifications
+
+    def on_request(self, method: Method[P, R], handler: RequestHandler[P, R]) -> None:
+        """Answer ``method`` with ``handler``. A second handler for the same method replaces the first."""
+        self._requests[method.name] = _RequestRoute(method, handler)
+
+    def on_notification(self, method: Notification[P], handler: NotificationHandler[P]) -> None:
+        """Call ``handler`` for every ``method``, in wire order."""
+        self._notifications[method.name] = _NotificationRoute(method, handler)
+
+    def update(self, other: Handlers) -> None:
+        """Take all handlers of ``other`` as well."""
+        self._requests.update(other._requests)
+        self._notifications.update(other._notifications)

@@ -1,0 +1,400 @@
+"""Session Setup, and the other methods of a session's life, as the agent answers them.
+
+https://agentclientprotocol.com/protocol/session-setup
+https://agentclientprotocol.com/protocol/session-list
+https://agentclientprotocol.com/protocol/session-delete
+
+session/new, session/load and session/resume are one operation: check, take or make the journal, run the session, and
+for a load replay the journal. Each is transactional: when it fails or is cancelled, the stored session and the live
+one, if there is one, are as they were.
+"""
+
+from __future__ import annotations
+
+import functools
+import secrets
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Final, Generic, cast, final
+
+import trio
+from typing_extensions import TypeVar
+
+from acp_ref.agent_session import AgentSession, SessionOrigin
+from acp_ref.connection import Connection
+from acp_ref.errors import ErrorCode, LocalProtocolError, RequestError
+from acp_ref.handlers import Handlers, IncomingRequest
+from acp_ref.mcp_servers import McpServers
+from acp_ref.methods import (
+    CANCEL,
+    CLOSE_SESSION,
+    DELETE_SESSION,
+    LIST_SESSIONS,
+    LOAD_SESSION,
+    MCP_SERVER_GATES,
+    NEW_SESSION,
+    PROMPT,
+    PROMPT_CONTENT_GATES,
+    RESUME_SESSION,
+    SET_SESSION_CONFIG_OPTION,
+    SET_SESSION_MODE,
+)
+from acp_ref.prompt_turn import PromptTurn, new_message_id
+from acp_ref.roots import Roots, same_directory
+from acp_ref.schema import (
+    AgentCapabilities,
+    CancelNotification,
+    ClientCapabilities,
+    CloseSessionRequest,
+    CloseSessionResponse,
+    DeleteSessionRequest,
+    DeleteSessionResponse,
+    Implementation,
+    ListSessionsRequest,
+    ListSessionsResponse,
+    LoadSessionRequest,
+    LoadSessionResponse,
+    McpServer,
+    NewSessionRequest,
+    NewSessionResponse,
+    PromptRequest,
+    PromptResponse,
+    ResumeSessionRequest,
+    ResumeSessionResponse,
+    SessionId,
+    SessionUpdate,
+    SetSessionConfigOptionRequest,
+    SetSessionConfigOptionResponse,
+    SetSessionModeRequest,
+    SetSessionModeResponse,
+    Unknown,
+    UserMessageChunk,
+)
+from acp_ref.session_config_options import SessionConfigOptions
+from acp_ref.session_modes import SessionModes
+from acp_ref.session_store import Journal, SessionStore
+
+if TYPE_CHECKING:
+    from acp_ref.agent import Agent, OpenSession
+
+__all__ = ["AgentSessions"]
+
+S = TypeVar("S", default=None)
+
+UNDO_TIMEOUT: Final = 5.0
+"""Seconds that undoing a failed setup may take: it closes and removes a file."""
+
+
+def new_session_id() -> SessionId:
+    """A fresh id: random, so that it names one conversation in every process and for ever (SETUP-05, SETUP-06)."""
+    return SessionId("sess_" + secrets.token_hex(16))
+
+
+@asynccontextmanager
+async def _no_state(session: AgentSession[None]) -> AsyncGenerator[None, None]:
+    yield None
+
+
+@final
+class AgentSessions(Generic[S]):
+    """The sessions of one agent on one connection, by id."""
+
+    def __init__(self, agent: Agent[S], require_login: Callable[[], None]) -> None:
+        self._agent = agent
+        self._require_login = require_login
+        self._sessions: dict[SessionId, AgentSession[S]] = {}
+        # Without open_session the state is None, and then S is None: Agent says so.
+        self._open_session = agent.open_session or cast("OpenSession[S]", _no_state)
+        self._setting_up: set[SessionId] = set()
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def get(self, session_id: SessionId) -> AgentSession[S]:
+        """The open session of that id.
+
+        Raises:
+          RequestError: -32002, there is none (SETUP-16, D-13); -32600, it is being loaded again.
+        """
+        session = self._sessions.get(session_id)
+        if session is None or session.closed:
+            raise RequestError.session_not_found(session_id)
+        if session_id in self._setting_up:
+            raise RequestError.invalid_request(f"session {session_id} is being loaded")
+        return session
+
+    def add_to(self, handlers: Handlers) -> None:
+        """Handle what the agent announces, and only that (GEN-03, GEN-04)."""
+        handlers.on_request(NEW_SESSION, self._new)
+        handlers.on_request(PROMPT, self._prompt)
+        handlers.on_notification(CANCEL, self._cancel)
+        handlers.on_request(CLOSE_SESSION, self._close)
+        if self._agent.store is not None:
+            handlers.on_request(LOAD_SESSION, self._load)
+            handlers.on_request(RESUME_SESSION, self._resume)
+            handlers.on_request(LIST_SESSIONS, self._list)
+            handlers.on_request(DELETE_SESSION, self._delete)
+        if self._agent.modes is not None:
+            handlers.on_request(SET_SESSION_MODE, self._set_mode)
+        if self._agent.config_options:
+            handlers.on_request(SET_SESSION_CONFIG_OPTION, self._set_config_option)
+
+    # ------------------------------------------------------------------------------------------------------- setup
+
+    async def _new(self, request: IncomingRequest, params: NewSessionRequest) -> NewSessionResponse:
+        self._require_login()
+        roots = Roots(params.cwd, params.additional_directories)  # SETUP-18, SETUP-61, SETUP-64
+        self._check_mcp_servers(params.mcp_servers)
+        session_id = new_session_id()
+        store = self._agent.store
+        journal = None if store is None else await store.create(session_id, roots.cwd)
+        async with _undoing(journal, store):
+            session = await self._make(
+                request.connection, session_id, SessionOrigin.NEW, roots, params.mcp_servers, journal
+            )
+            await self._start(session)
+        self._sessions[session_id] = session
+        request.on_answered(session.open)
+        return NewSessionResponse(
+            session_id=session_id,
+            modes=session.modes and session.modes.as_state(),
+            config_options=session.visible_config_options(),
+            meta=session.mcp.meta(),
+        )
+
+    async def _load(self, request: IncomingRequest, params: LoadSessionRequest) -> LoadSessionResponse:
+        session = await self._take_up(request, params, SessionOrigin.LOADED)
+        return LoadSessionResponse(
+            modes=session.modes and session.modes.as_state(),
+            config_options=session.visible_config_options(),
+            meta=session.mcp.meta(),
+        )
+
+    async def _resume(self, request: IncomingRequest, params: ResumeSessionRequest) -> ResumeSessionResponse:
+        session = await self._take_up(request, params, SessionOrigin.RESUMED)
+        return ResumeSessionResponse(
+            modes=session.modes and session.modes.as_state(),
+            config_options=session.visible_config_options(),
+            meta=session.mcp.meta(),
+        )
+
+    async def _take_up(
+        self, request: IncomingRequest, params: LoadSessionRequest | ResumeSessionRequest, origin: SessionOrigin
+    ) -> AgentSession[S]:
+        """Load or resume: the same but for the replay (SETUP-10, SETUP-49).
+
+        A session that is open here already is set up anew beside the old one, with the roots and servers of this
+        request, and takes its place when that went well (D-12).
+        """
+        self._require_login()
+        roots = Roots(params.cwd, params.additional_directories)  # SETUP-62: nothing stored comes back by itself
+        self._check_mcp_servers(params.mcp_servers)
+        session_id = params.session_id
+        old = self._sessions.get(session_id)
+        if old is not None and old.closed:
+            old = None
+        if session_id in self._setting_up or (old is not None and old.turn_running):
+            raise RequestError.invalid_request(f"session {session_id} is busy")  # D-12
+        self._setting_up.add(session_id)  # from here on the old one takes no requests
+        try:
+            journal = await self._stored.open(session_id) if old is None else old.journal
+            assert journal is not None, "with a store every open session has a journal"
+            async with _undoing(journal if old is None else None):
+                _check_same_cwd(journal, roots)
+                session = await self._make(request.connection, session_id, origin, roots, params.mcp_servers, journal)
+                session.owns_journal = old is None
+                await self._start(session)
+                async with _closing_on_error(session):
+                    if origin is SessionOrigin.LOADED:
+                        await session.replay()  # SETUP-11, SETUP-13; never for a resume (SETUP-48)
+            if old is not None:
+                old.owns_journal, session.owns_journal = False, True
+                self._sessions[session_id] = session
+                await old.aclose()
+        finally:
+            self._setting_up.discard(session_id)
+        self._sessions[session_id] = session
+        request.on_answered(session.open)
+        return session
+
+    async def _make(
+        self,
+        connection: Connection,
+        session_id: SessionId,
+        origin: SessionOrigin,
+        roots: Roots,
+        servers: Sequence[McpServer],
+        journal: Journal | None,
+    ) -> AgentSession[S]:
+        """Build the context of a session; nothing of it runs yet."""
+        agent = self._agent
+        client = connection.counterpart
+        session: AgentSession[S] = AgentSession(
+            session_id,
+            origin=origin,
+            roots=roots,
+            mcp=McpServers(
+                servers,
+                cwd=roots.cwd,
+                connect_timeout=agent.mcp_connect_timeout,
+                client_info=Implementation(name=agent.name, version=agent.version),
+                on_report=connection.report,
+            ),
+            journal=journal,
+            connection=connection,
+            client_capabilities=client if isinstance(client, ClientCapabilities) else ClientCapabilities(),
+            commands=tuple(agent.commands),
+            modes=None if agent.modes is None else SessionModes(agent.modes),
+            config_options=SessionConfigOptions(agent.config_options) if agent.config_options else None,
+        )
+        if journal is not None:
+            journal.set_additional_directories(roots.roots[1:])
+            if origin is not SessionOrigin.NEW:
+                await session.restore_settings()
+        return session
+
+    async def _start(self, session: AgentSession[S]) -> None:
+        await session.connection.nursery.start(session.run, self._open_session)
+
+    def _check_mcp_servers(self, servers: Sequence[McpServer]) -> None:
+        """Only transports that were announced (SETUP-31, SETUP-34, SETUP-38, D-16)."""
+        announced = AgentCapabilities(mcp_capabilities=self._agent.mcp_capabilities)
+        for index, server in enumerate(servers):
+            gate = MCP_SERVER_GATES.get(type(server))
+            if gate is not None and not gate.is_open(announced):
+                raise RequestError.invalid_params(
+                    f"$.mcpServers[{index}]: {server.name!r} needs {gate.path}, which this agent did not announce"
+                )
+
+    # --------------------------------------------------------------------------------------------------- the turn
+
+    def _prompt(self, request: IncomingRequest, params: PromptRequest) -> Awaitable[PromptResponse]:
+        """Begin a turn, in wire order: a cancellation in the next line finds it."""
+        session = self.get(params.session_id)
+        announced = AgentCapabilities(prompt_capabilities=self._agent.prompt_capabilities)
+        for index, block in enumerate(params.prompt):
+            gate = PROMPT_CONTENT_GATES.get(type(block))
+            if isinstance(block, Unknown) or (gate is not None and not gate.is_open(announced)):  # PROMPT-04, D-16
+                needs = gate.path if gate is not None else "a later version"
+                raise RequestError.invalid_params(
+                    f"$.prompt[{index}]: needs {needs}, which this agent did not announce"
+                )
+        try:
+            session.begin_turn(request)
+        except LocalProtocolError as exc:
+            raise RequestError.invalid_request(str(exc)) from exc  # D-04
+        return self._run_turn(session, params)
+
+    async def _run_turn(self, session: AgentSession[S], params: PromptRequest) -> PromptResponse:
+        try:
+            message_id = new_message_id()
+            for block in params.prompt:  # SETUP-12: what the user said is part of the history
+                session.record(UserMessageChunk(content=block, message_id=message_id))
+            async with trio.open_nursery() as nursery:
+                turn = PromptTurn(session, params.prompt, params.meta, nursery)
+                reason = await self._agent.prompt(turn)
+            turn.end()  # CANCEL-09
+            return PromptResponse(stop_reason=reason)  # PROMPT-17
+        finally:
+            session.end_turn()
+
+    def _cancel(self, connection: Connection, params: CancelNotification) -> None:
+        session = self._sessions.get(params.session_id)
+        if session is not None:
+            session.cancel_turn()
+        # D-05: for an unknown session or without a turn it means nothing
+
+    # ---------------------------------------------------------------------------------------------- the rest of life
+
+    def _close(self, request: IncomingRequest, params: CloseSessionRequest) -> Awaitable[CloseSessionResponse]:
+        session = self.get(params.session_id)  # SETUP-56
+        del self._sessions[params.session_id]
+        session.cancel_turn()  # SETUP-54: as for session/cancel
+        return self._finish_close(session)
+
+    async def _finish_close(self, session: AgentSession[S]) -> CloseSessionResponse:
+        await session.aclose()
+        return CloseSessionResponse()  # SETUP-55
+
+    async def _list(self, request: IncomingRequest, params: ListSessionsRequest) -> ListSessionsResponse:
+        self._require_login()
+        return await self._stored.list(cwd=params.cwd, cursor=params.cursor)
+
+    async def _delete(self, request: IncomingRequest, params: DeleteSessionRequest) -> DeleteSessionResponse:
+        self._require_login()
+        session = self._sessions.pop(params.session_id, None)
+        if session is not None:
+            session.cancel_turn()
+            await session.aclose()  # DEL-08: deleting an active session closes it
+        await self._stored.delete(params.session_id)  # DEL-06: silent when there is none
+        return DeleteSessionResponse()
+
+    async def _set_mode(self, request: IncomingRequest, params: SetSessionModeRequest) -> SetSessionModeResponse:
+        session = self.get(params.session_id)
+        assert session.modes is not None
+        session.modes.check(params.mode_id)  # MODE-04, D-44
+        if self._agent.set_mode is not None:
+            await self._agent.set_mode(session, params.mode_id)
+        self._tell_afterwards(request, session, session.mode_set_by_client(params.mode_id))
+        return SetSessionModeResponse()
+
+    async def _set_config_option(
+        self, request: IncomingRequest, params: SetSessionConfigOptionRequest
+    ) -> SetSessionConfigOptionResponse:
+        session = self.get(params.session_id)
+        options = session.config_options
+        assert options is not None
+        options.check(params.config_id, params.value)  # CONF-18, D-44
+        if self._agent.set_config_option is not None:
+            await self._agent.set_config_option(session, params.config_id, params.value)
+        self._tell_afterwards(request, session, session.option_set_by_client(params.config_id, params.value))
+        return SetSessionConfigOptionResponse(config_options=options.visible(session.client_capabilities))  # CONF-19
+
+    def _tell_afterwards(
+        self, request: IncomingRequest, session: AgentSession[S], updates: Sequence[SessionUpdate]
+    ) -> None:
+        for update in updates:
+            request.on_answered(functools.partial(session.put, update))
+
+    @property
+    def _stored(self) -> SessionStore:
+        assert self._agent.store is not None, "handled only with a store"
+        return self._agent.store
+
+
+@asynccontextmanager
+async def _undoing(journal: Journal | None, store: SessionStore | None = None) -> AsyncGenerator[None, None]:
+    """When the block fails or is cancelled, close ``journal``, and remove it from ``store`` where it was new."""
+    try:
+        yield
+    except BaseException:
+        if journal is not None:
+            with trio.CancelScope(shield=True, deadline=trio.current_time() + UNDO_TIMEOUT):
+                await journal.aclose()
+                if store is not None:
+                    await store.delete(journal.session_id)
+        raise
+
+
+@asynccontextmanager
+async def _closing_on_error(session: AgentSession[S]) -> AsyncGenerator[None, None]:
+    """When the block fails or is cancelled, end ``session``, which runs already."""
+    try:
+        yield
+    except BaseException:
+        with trio.CancelScope(shield=True):  # bounded: the end of a session is
+            await session.aclose()
+        raise
+
+
+def _check_same_cwd(journal: Journal, roots: Roots) -> None:
+    if not same_directory(journal.cwd, roots.cwd):  # D-14, SETUP-63
+        raise RequestError(
+            ErrorCode.INVALID_PARAMS,
+            "Invalid params",
+            {
+                "errors": [f"$.cwd: the session's working directory is {journal.cwd!r}"],
+                "cwd": roots.cwd,
+                "sessionCwd": journal.cwd,
+            },
+        )
