@@ -35,6 +35,9 @@ __all__ = ["AgentProcess", "AgentProcessError", "AgentStartError", "open_agent_t
 LAST_WORDS_TIMEOUT: Final = 1.0
 """Seconds between the end of stdout (or a failed write) and the exit: a process closes its files before it is gone."""
 
+STDOUT_GRACE: Final = 0.5
+"""Seconds to read what the agent wrote before it went: a process outside its group may hold the pipe."""
+
 PIPE_BYTES: Final = 1024 * 1024
 """What a pipe may hold, where we may say so: fewer context switches in a burst than with the usual 64 KiB."""
 
@@ -146,6 +149,8 @@ class AgentProcess:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._discard_output)
                 await self._child.shutdown(stdin_grace=self._stdin_grace, term_grace=self._term_grace)
+                with trio.move_on_after(STDOUT_GRACE):
+                    await self._stdout_ended.wait()
                 nursery.cancel_scope.cancel()
         self._stream.close()
 
@@ -159,6 +164,7 @@ class AgentProcess:
         with suppress(trio.BusyResourceError, trio.BrokenResourceError, trio.ClosedResourceError):
             while await self._stream.receive():
                 pass
+            self._stdout_ended.set()
 
     async def _wait_for_last_words(self) -> None:
         with trio.move_on_after(LAST_WORDS_TIMEOUT):
