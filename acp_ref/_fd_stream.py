@@ -22,6 +22,7 @@ from __future__ import annotations
 import errno
 import math
 import os
+import select
 import socket
 import stat
 import sys
@@ -269,8 +270,11 @@ class ThreadedReader(_ThreadedFd):
         return self._chunks.popleft()
 
     def _read(self) -> None:
-        if not self._chunks:  # otherwise a thread abandoned before has read for us
-            self._chunks.append(os.read(self._fd, BULK_READ_BYTES))
+        while not self._chunks:  # a thread abandoned before may have read for us
+            try:
+                self._chunks.append(os.read(self._fd, BULK_READ_BYTES))
+            except BlockingIOError:  # somebody else made the shared file non-blocking
+                select.select([self._fd], [], [])
 
 
 class ThreadedWriter(_ThreadedFd):
@@ -295,15 +299,16 @@ class ThreadedWriter(_ThreadedFd):
     def _write(self, data: bytes) -> None:
         rest = memoryview(data)
         while rest and not self._closed:
-            rest = rest[os.write(self._fd, rest) :]
+            try:
+                rest = rest[os.write(self._fd, rest) :]
+            except BlockingIOError:
+                select.select([], [self._fd], [])
 
 
 def can_be_polled(fd: int) -> bool:
     """Whether the kernel can tell when ``fd`` is ready: a pipe, a socket or a terminal, and not on Windows."""
-    if sys.platform == "win32":
-        return False
     mode = os.fstat(fd).st_mode
-    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(fd)
+    return sys.platform != "win32" and (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(fd))
 
 
 def _end_or_raise(error: OSError) -> bytes:

@@ -152,6 +152,7 @@ class AgentProcess:
                 with trio.move_on_after(STDOUT_GRACE):
                     await self._stdout_ended.wait()
                 nursery.cancel_scope.cancel()
+        self._stdout_ended.set()
         self._stream.close()
 
     async def drain_stderr(self, sink: Callable[[bytes], None] | None) -> None:

@@ -297,6 +297,25 @@ async def test_the_mode_of_an_inherited_file_is_never_changed(stdio: Stdio, kind
             os.close(fd)
 
 
+@pytest.mark.field_note(14)
+@every_kind
+@both_ways
+async def test_a_parent_that_made_our_stdio_non_blocking_does_no_harm(stdio: Stdio, kind: str, threads: bool) -> None:
+    peer = stdio.lead_to(kind)
+    os.set_blocking(0, False)
+    os.set_blocking(1, False)
+    async with open_stdio(threads=threads) as transport, trio.open_nursery() as nursery:
+
+        async def receive() -> None:
+            assert await transport.receive() == [b"one"]
+
+        nursery.start_soon(receive)
+        nursery.start_soon(transport.send, [b"x" * 1_000_000])
+        await wait_all_tasks_blocked(0.01)
+        peer.say(b"one\n")
+        await peer.hear(1_000_001)
+
+
 async def test_a_default_timeout_of_sockets_changes_nothing(stdio: Stdio) -> None:
     peer = stdio.lead_to("socket")
     shared = os.dup(1)
