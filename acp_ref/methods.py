@@ -155,6 +155,9 @@ class Role:
     """Its name."""
     handles: tuple[AnyMethod | AnyNotification, ...] = attrs.field(repr=False)
     """What may be sent to it."""
+    answers_junk: bool = attrs.field(default=False, kw_only=True)
+    """Whether it answers what is no message at all. An agent does (D-33); a client does not, for what it cannot read is
+    most often something that the agent, or a library below it, printed by mistake."""
 
 
 def _extension_name(name: str) -> str:
@@ -363,6 +366,7 @@ AGENT: Final = Role(
         CANCEL,
         CANCEL_REQUEST,
     ),
+    answers_junk=True,
 )
 CLIENT: Final = Role(
     "client",
