@@ -51,7 +51,10 @@ def flatten(options: SessionConfigSelectOptions) -> Sequence[SessionConfigSelect
 
 
 def by_category(options: Sequence[SessionConfigOption], category: str) -> Sequence[SessionConfigOption]:
-    """Those of ``options`` that are of ``category``, in their order, so that ties go to the earlier one (CONF-12)."""
+    """Those of ``options`` that are of ``category``, in their order, so that ties go to the earlier one (CONF-12).
+
+    Options without a category, of an unknown one or of an unknown type are only not among them (CONF-10).
+    """
     return [option for option in options if not isinstance(option, Unknown) and option.category == category]
 
 
