@@ -16,7 +16,7 @@ from typing import Final, NoReturn, TypeAlias, cast
 import attrs
 import orjson
 
-from acp_ref.errors import ErrorCode, RequestError
+from acp_ref.errors import AuthRequired, ErrorCode, RequestError
 
 __all__ = [
     "JSON",
@@ -198,7 +198,8 @@ def _decode_response(value: JSONObject) -> Message:
         code = int(ErrorCode.INTERNAL_ERROR)
     if type(message) is not str:
         message = ""
-    return ErrorResponse(value.get("id"), RequestError(code, message, error.get("data"), has_data="data" in error))
+    kind = AuthRequired if code == ErrorCode.AUTH_REQUIRED else RequestError
+    return ErrorResponse(value.get("id"), kind.received(code, message, error.get("data"), has_data="data" in error))
 
 
 _HEAD: Final = re.compile(

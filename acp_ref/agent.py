@@ -19,10 +19,11 @@ from typing_extensions import TypeVar
 from acp_ref.agent_session import AgentSession
 from acp_ref.connection import Connection, FrameHook
 from acp_ref.errors import AuthRequired, RequestError
-from acp_ref.handlers import Handlers, IncomingRequest
+from acp_ref.handlers import Handlers
 from acp_ref.methods import AGENT, AUTHENTICATE, INITIALIZE, LOGOUT
 from acp_ref.prompt_turn import PromptTurn
 from acp_ref.reports import Report, log_report
+from acp_ref.requests import IncomingRequest
 from acp_ref.schema import (
     AgentAuthCapabilities,
     AgentCapabilities,
@@ -42,6 +43,7 @@ from acp_ref.schema import (
     LogoutResponse,
     McpCapabilities,
     PromptCapabilities,
+    ProtocolVersion,
     SessionAdditionalDirectoriesCapabilities,
     SessionCapabilities,
     SessionCloseCapabilities,
@@ -66,7 +68,7 @@ __all__ = ["Agent", "AgentSide", "Authentication", "negotiate", "serve_agent"]
 
 S = TypeVar("S", default=None)
 
-PROTOCOL_VERSION: Final = 1
+PROTOCOL_VERSION: Final = ProtocolVersion(1)
 """The newest protocol version spoken here, and the only one (INIT-06)."""
 
 DRAIN_TIMEOUT: Final = 0.5
@@ -163,7 +165,9 @@ class Agent(Generic[S]):
         )
 
 
-def negotiate(requested: int, supported: Sequence[int] = (PROTOCOL_VERSION,)) -> int:
+def negotiate(
+    requested: ProtocolVersion, supported: Sequence[ProtocolVersion] = (PROTOCOL_VERSION,)
+) -> ProtocolVersion:
     """The version to speak: the requested one when it is supported, otherwise the latest supported (INIT-09, INIT-10).
 
     Never an error in v1, whatever was asked for (D-03).

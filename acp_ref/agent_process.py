@@ -25,6 +25,7 @@ import trio
 
 from acp_ref._fd_stream import FrameStream, PolledReader, PolledWriter, ThreadedReader, ThreadedWriter
 from acp_ref._framing import DEFAULT_MAX_FRAME_BYTES, Frame
+from acp_ref._nursery import open_nursery_beside
 from acp_ref._processes import ChildProcess, child_environment, open_child
 
 if sys.platform == "linux":
@@ -209,7 +210,7 @@ async def open_agent_transport(
     """
     child, stream = await _start(command, child_environment(env or {}), cwd, max_frame_bytes, threads=threads)
     agent = AgentProcess(child, stream, stdin_grace=stdin_grace, term_grace=term_grace)
-    async with trio.open_nursery() as nursery:
+    async with open_nursery_beside() as nursery:
         nursery.start_soon(agent.drain_stderr, stderr)
         try:
             yield agent

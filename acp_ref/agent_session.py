@@ -48,7 +48,7 @@ from acp_ref.session_updates import RULES, announces_booleans
 
 if TYPE_CHECKING:
     from acp_ref.connection import Connection
-    from acp_ref.handlers import IncomingRequest
+    from acp_ref.requests import IncomingRequest
     from acp_ref.roots import Roots
     from acp_ref.session_config_options import SessionConfigOptions
     from acp_ref.session_modes import SessionModes

@@ -32,12 +32,14 @@ from typing import Final, Literal, Protocol, TypeAlias, TypeVar, final
 
 import attrs
 import trio
+from typing_extensions import TypeForm
 
 from acp_ref import _jsonrpc as jsonrpc
-from acp_ref._converter import InvalidPayload, structure_hook, unstructure_hook
+from acp_ref._converter import InvalidPayload, salvages, structure_hook, take_salvaged, unstructure_hook
 from acp_ref._framing import Frame, OversizedFrame
 from acp_ref._incoming import IncomingRequests
 from acp_ref._jsonrpc import JSON
+from acp_ref._nursery import open_nursery_beside
 from acp_ref._outbox import DEFAULT_HIGH_WATER, Outbox
 from acp_ref._state import CONNECTION, ConnectionEvent, ConnectionState, after
 from acp_ref.errors import CapabilityError, LocalProtocolError, RemoteProtocolError, RequestError
@@ -106,6 +108,7 @@ class Connection:
       on_frame: sees every frame, both ways.
       high_water: bytes that may wait in the outbox before :meth:`notify` and :meth:`request` wait.
       drain_timeout: seconds that requests already read may go on after the end of input, before they are cancelled.
+      strict: refuse messages with faults that the schema tolerates, instead of mending and reporting them.
     """
 
     role: Role
@@ -123,6 +126,7 @@ class Connection:
         on_frame: FrameHook | None = None,
         high_water: int = DEFAULT_HIGH_WATER,
         drain_timeout: float = 0.0,
+        strict: bool = False,
     ) -> None:
         allowed = {method.name for method in role.handles}
         for name in (*handlers.requests, *handlers.notifications):
@@ -135,6 +139,7 @@ class Connection:
         self._on_report = on_report
         self._on_frame = on_frame
         self._drain_timeout = drain_timeout
+        self._strict = strict
         self._outbox = Outbox(high_water)
         self._state = ConnectionState.FRESH
         self._ended: trio.BrokenResourceError | trio.ClosedResourceError | None = None
@@ -190,7 +195,10 @@ class Connection:
         request_id = self._next_id  # ERR-04: integers that count
         self._next_id += 1
         frame = jsonrpc.encode_request(request_id, method.name, raw_params)
-        decode = structure_hook(method.result)
+
+        def decode(result: JSON) -> R:
+            return self.read(method.result, result, method.name, "$.result")
+
         request = OutgoingRequest(request_id, method.name, decode, self._put_cancellation, on_settled)
         self._state = after(CONNECTION, self._state, event_of(method.name))
         self._pending[request_id] = request
@@ -260,6 +268,25 @@ class Connection:
             self._on_report(report)
         except Exception as exc:
             log_report(Report(kind=ReportKind.HANDLER_FAILED, reason="the on_report hook failed", error=exc))
+
+    def read(self, t: TypeForm[R], value: JSON, method: str, where: str) -> R:
+        """``value`` as a ``t``, with a report of everything that was mended in it on the way (D-28).
+
+        Args:
+          where: the JSON path of ``value`` in the message.
+
+        Raises:
+          InvalidPayload: it is none; in strict mode, also when it had to be mended.
+        """
+        result = structure_hook(t)(value)
+        if take_salvaged():
+            mended = salvages(t, value)
+            if mended and self._strict:
+                raise InvalidPayload([f"{salvage.path}: {salvage.reason}" for salvage in mended])
+            for salvage in mended:
+                path = where + salvage.path.removeprefix("$")
+                self.report(Report(kind=ReportKind.SALVAGED, method=method, path=path, reason=salvage.reason))
+        return result
 
     def _check(self, method: Method[P, R] | Notification[P]) -> None:
         if self._ended is not None:
@@ -349,9 +376,7 @@ class Connection:
         except (trio.BrokenResourceError, trio.ClosedResourceError) as exc:
             # The peer reads no more: once, and by the same way as the end of input.
             self._outbox.close()
-            reason = trio.BrokenResourceError(f"the {_other(self.role)} stopped reading")
-            reason.__cause__ = exc
-            self._end(reason)
+            self._end(exc)
             self._reading.cancel()
         self._written.set()
 
@@ -530,13 +555,9 @@ async def open_connection(
 @asynccontextmanager
 async def running(connection: Connection) -> AsyncGenerator[None, None]:
     """Run ``connection`` inside the ``with`` block and close it at its end."""
-    raised: Exception | None = None
-    async with trio.open_nursery() as nursery:
+    async with open_nursery_beside() as nursery:
         await nursery.start(connection.run)
         try:
             yield
-        except Exception as exc:
-            raised = exc  # the block's own: it is raised below as it is, and not in the nursery's group
-        await connection.aclose()
-    if raised is not None:
-        raise raised
+        finally:
+            await connection.aclose()

@@ -14,7 +14,7 @@ Three families, and trio's words for closed channels:
 from __future__ import annotations
 
 import enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
     from acp_ref._jsonrpc import JSON
@@ -74,6 +74,13 @@ class RequestError(Exception):
     def __str__(self) -> str:
         detail = f" {self.data!r}" if self.has_data else ""
         return f"[{self.code}] {self.message}{detail}"
+
+    @classmethod
+    def received(cls, code: int, message: str, data: JSON, *, has_data: bool) -> Self:
+        """The error as a peer sent it."""
+        error = cls.__new__(cls)
+        RequestError.__init__(error, code, message, data, has_data=has_data)
+        return error
 
     @classmethod
     def invalid_request(cls, reason: str) -> RequestError:

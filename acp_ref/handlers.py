@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, TypeVar, final
 
 import attrs
 
-from acp_ref._converter import InvalidPayload, structure_hook, unstructure_hook
+from acp_ref._converter import InvalidPayload, unstructure_hook
 from acp_ref.errors import RequestError
 from acp_ref.methods import Method, Notification
 from acp_ref.requests import IncomingRequest
@@ -51,10 +51,6 @@ class NotificationRoute(Protocol):
         """Decode ``params`` and call the handler, in wire order."""
         ...
 
-    def params_type(self) -> type[object]:
-        """What the params are decoded to."""
-        ...
-
 
 @attrs.define(eq=False)
 class _RequestRoute(Generic[P, R]):
@@ -63,7 +59,7 @@ class _RequestRoute(Generic[P, R]):
 
     def accept(self, request: IncomingRequest, params: JSON) -> Awaitable[JSON]:
         try:
-            value = structure_hook(self.method.params)(params)
+            value = request.connection.read(self.method.params, params, self.method.name, "$.params")
         except InvalidPayload as exc:
             raise RequestError.invalid_params(*exc.errors) from exc
         return self._encoded(self.handler(request, value))
@@ -82,10 +78,7 @@ class _NotificationRoute(Generic[P]):
     handler: NotificationHandler[P]
 
     def deliver(self, connection: Connection, params: JSON) -> None:
-        self.handler(connection, structure_hook(self.method.params)(params))
-
-    def params_type(self) -> type[object]:
-        return self.method.params
+        self.handler(connection, connection.read(self.method.params, params, self.method.name, "$.params"))
 
 
 @final

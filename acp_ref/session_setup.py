@@ -23,7 +23,7 @@ from typing_extensions import TypeVar
 from acp_ref.agent_session import AgentSession, SessionOrigin
 from acp_ref.connection import Connection
 from acp_ref.errors import ErrorCode, LocalProtocolError, RequestError
-from acp_ref.handlers import Handlers, IncomingRequest
+from acp_ref.handlers import Handlers
 from acp_ref.mcp_servers import McpServers
 from acp_ref.methods import (
     CANCEL,
@@ -40,6 +40,7 @@ from acp_ref.methods import (
     SET_SESSION_MODE,
 )
 from acp_ref.prompt_turn import PromptTurn, new_message_id
+from acp_ref.requests import IncomingRequest
 from acp_ref.roots import Roots, same_directory
 from acp_ref.schema import (
     AgentCapabilities,

@@ -66,6 +66,13 @@ class MemoryTransport:
         except trio.EndOfChannel:
             return ()
 
+    def receive_nowait(self) -> Sequence[Frame]:
+        """Like :meth:`receive`, but raises trio.WouldBlock when nothing is there."""
+        try:
+            return self._incoming.receive_nowait()
+        except trio.EndOfChannel:
+            return ()
+
     async def send(self, frames: Sequence[bytes]) -> None:
         """Hand ``frames`` to the other end."""
         await self._outgoing.send(frames)
