@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from typing import Final, Protocol, cast
 
 from acp_ref import schema
+from acp_ref._converter.wire import AnyJSON, AnyObject, Fault, expected, kind
 from acp_ref._jsonrpc import RequestId
-from acp_ref._wire import AnyJSON, AnyObject, Fault, expected, kind
 from acp_ref.schema._base import Bounds, MinLength
 
 
