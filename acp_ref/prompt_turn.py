@@ -70,13 +70,10 @@ class PromptTurn(Generic[S]):
     nursery: trio.Nursery
     """Nursery C: tasks started here belong to the turn. They are cancelled with it and joined before its answer."""
 
-    def __init__(
-        self, session: AgentSession[S], prompt: Sequence[ContentBlock], meta: JSONObject | None, nursery: trio.Nursery
-    ) -> None:
+    def __init__(self, session: AgentSession[S], prompt: Sequence[ContentBlock], meta: JSONObject | None) -> None:
         self.session = session
         self.prompt = prompt
         self.meta = meta
-        self.nursery = nursery
         self._over = False
         self._send = session.send
         self._speaking: type[AgentMessageChunk | AgentThoughtChunk] | None = None

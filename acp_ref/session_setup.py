@@ -287,16 +287,16 @@ class AgentSessions(Generic[S]):
         return self._run_turn(session, params)
 
     async def _run_turn(self, session: AgentSession[S], params: PromptRequest) -> PromptResponse:
+        turn = PromptTurn(session, params.prompt, params.meta)
+        message_id = new_message_id()
         try:
-            message_id = new_message_id()
             for block in params.prompt:  # SETUP-12: what the user said is part of the history
                 session.record(UserMessageChunk(content=block, message_id=message_id))
-            async with trio.open_nursery() as nursery:
-                turn = PromptTurn(session, params.prompt, params.meta, nursery)
+            async with trio.open_nursery() as turn.nursery:
                 reason = await self._agent.prompt(turn)
-            turn.end()  # CANCEL-09
             return PromptResponse(stop_reason=reason)  # PROMPT-17
         finally:
+            turn.end()  # CANCEL-09
             session.end_turn()
 
     def _cancel(self, connection: Connection, params: CancelNotification) -> None:

@@ -5,7 +5,7 @@ https://agentclientprotocol.com/protocol/session-setup
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 import pytest
@@ -23,73 +23,16 @@ from acp_ref.schema import (
     AvailableCommand,
     McpCapabilities,
     PromptCapabilities,
-    SessionId,
     StopReason,
     TextContent,
 )
 from acp_ref.session_store import MemoryStore
-from acp_ref.testing import ScriptedPeer, open_scripted_client
-
-CWD = "/home/user/project"
-
-
-async def parrot(turn: PromptTurn) -> StopReason:
-    for block in turn.prompt:
-        await turn.send_content(block)
-    return StopReason.END_TURN
-
+from acp_ref.testing import open_scripted_client
+from tests.conversations import CWD, client_of, code_of, new_session, parrot, prompt, result_of, say, text_of
 
 def agent(**more: object) -> Agent:
     settings: dict[str, object] = {"name": "parrot", "version": "1", "prompt": parrot, "store": MemoryStore()} | more
     return Agent(**settings)  # type: ignore[arg-type]  # the tests give what each of them is about
-
-
-def code_of(message: JSONObject) -> JSON:
-    error = message.get("error")
-    assert isinstance(error, dict), message
-    return error["code"]
-
-
-def result_of(message: JSONObject) -> JSONObject:
-    result = message.get("result")
-    assert isinstance(result, dict), message
-    return result
-
-
-def text_of(message: JSONObject) -> JSON:
-    match message:
-        case {"method": "session/update", "params": {"update": {"content": {"text": text}}}}:
-            return text
-    raise AssertionError(message)
-
-
-@asynccontextmanager
-async def client_of(served: Agent, *, capabilities: JSON = None) -> AsyncGenerator[ScriptedPeer, None]:
-    reports: list[Report] = []
-    async with open_scripted_client(served, on_report=reports.append) as peer:
-        params: JSONObject = {"protocolVersion": 1, "clientCapabilities": capabilities or {}}
-        result_of(await peer.call(0, "initialize", params))
-        yield peer
-    assert [report for report in reports if report.error is not None] == []
-
-
-async def new_session(peer: ScriptedPeer, cwd: str = CWD) -> SessionId:
-    session_id = result_of(await peer.call("new", "session/new", {"cwd": cwd, "mcpServers": []}))["sessionId"]
-    assert isinstance(session_id, str)
-    return SessionId(session_id)
-
-
-def prompt(session_id: str, text: str) -> JSONObject:
-    return {"sessionId": session_id, "prompt": [{"type": "text", "text": text}]}
-
-
-async def say(peer: ScriptedPeer, session_id: str, text: str) -> Sequence[JSONObject]:
-    """Prompt, and return everything up to the answer."""
-    await peer.request("say", "session/prompt", prompt(session_id, text))
-    messages = [await peer.receive()]
-    while "id" not in messages[-1]:
-        messages.append(await peer.receive())
-    return messages
 
 
 # --------------------------------------------------------------------------------------------------- session/new
