@@ -1,4 +1,4 @@
-"""The peer's requests: accepted in wire order, served by a task each, answered exactly once.
+"""What the peer asks: notifications handled in wire order, requests served by a task each and answered exactly once.
 
 https://agentclientprotocol.com/protocol/cancellation
 
@@ -12,22 +12,25 @@ See :mod:`acp_ref.connection` for the whole. The one place where an exception be
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+from collections.abc import Awaitable, Iterator
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import trio
 
 from acp_ref import _jsonrpc as jsonrpc
+from acp_ref._converter import InvalidPayload, structure_hook
 from acp_ref._jsonrpc import JSON, RequestId
-from acp_ref.errors import RequestError
+from acp_ref._state import ConnectionEvent, ConnectionState, event_of
+from acp_ref.errors import LocalProtocolError, RequestError
 from acp_ref.handlers import Handlers, RequestRoute
+from acp_ref.methods import CANCEL_REQUEST, INITIALIZE
 from acp_ref.reports import Report, ReportKind
 from acp_ref.requests import IncomingRequest
 
 if TYPE_CHECKING:
     from acp_ref.connection import Connection
 
-__all__ = ["IncomingRequests"]
+__all__ = ["Incoming"]
 
 CANCEL_TIMEOUT: Final = 1.0
 """Seconds that cancelled handlers have to answer, once the conversation is over."""
@@ -35,60 +38,77 @@ CANCEL_TIMEOUT: Final = 1.0
 Held: TypeAlias = jsonrpc.Request | jsonrpc.Notification
 
 
-class Answer(Protocol):
-    """Sends the frame that answers a request."""
-
-    def __call__(self, request: IncomingRequest, frame: bytes, *, succeeded: bool) -> None: ...
-
-
-class IncomingRequests:
-    """The requests of the peer on one connection."""
+class Incoming:
+    """The requests and notifications of the peer on one connection."""
 
     served: int
     """How many were accepted so far."""
 
-    def __init__(self, connection: Connection, handlers: Handlers, answer: Answer) -> None:
+    def __init__(self, connection: Connection, handlers: Handlers) -> None:
         self._connection = connection
-        self._routes = handlers.requests
-        self._send_answer = answer
+        self._requests = handlers.requests
+        self._notifications = handlers.notifications
         self._in_flight: dict[RequestId, IncomingRequest] = {}
         self._held: list[Held] = []
         self._changed = trio.lowlevel.ParkingLot()
         self.served = 0
 
-    def __len__(self) -> int:
+    @property
+    def in_flight(self) -> int:
+        """How many requests are being handled."""
         return len(self._in_flight)
-
-    def is_taken(self, request_id: RequestId) -> bool:
-        """Whether a request with this id is being handled or held. Ids are never bool or float, so == is exact here."""
-        return request_id in self._in_flight or self._held_with(request_id) is not None
-
-    # ---------------------------------------------------------------------------- behind an initialize still in flight
-
-    def hold(self, message: Held) -> None:
-        """Keep ``message`` until the ``initialize`` before it was answered."""
-        self._held.append(message)
-
-    def release(self) -> Sequence[Held]:
-        """What was held, in order."""
-        held, self._held = self._held, []
-        return held
-
-    def _held_with(self, request_id: RequestId) -> jsonrpc.Request | None:
-        for message in self._held:
-            if isinstance(message, jsonrpc.Request) and message.id == request_id:
-                return message
-        return None
 
     # ------------------------------------------------------------------------------------------------- in wire order
 
-    def accept(self, message: jsonrpc.Request) -> None:
-        """Call the handler of ``message`` and let a task await what it returned."""
-        name = message.method
-        request = IncomingRequest(self._connection, message.id, name, trio.CancelScope())
+    def take_notification(self, message: jsonrpc.Notification) -> None:
+        """Call the handler of a notification, if there is one. Nothing is ever answered (ERR-02)."""
+        connection, name = self._connection, message.method
+        if name == CANCEL_REQUEST.name:
+            self._cancel(message)
+            return
+        if connection.state is not ConnectionState.READY:
+            if connection.state is ConnectionState.INITIALIZING:
+                self._held.append(message)
+            else:
+                reason = f"the connection is {connection.state.value}"
+                connection.report(Report(kind=ReportKind.IGNORED, method=name, reason=reason))
+            return
+        route = self._notifications.get(name)
+        if route is None:
+            # EXT-10, CANCEL-19: unknown notifications are ignored
+            if not name.startswith("$/"):
+                connection.report(Report(kind=ReportKind.IGNORED, method=name, reason="nobody handles it"))
+            return
+        try:
+            route.deliver(connection, message.params)
+        except InvalidPayload as exc:
+            connection.report(Report(kind=ReportKind.INVALID, method=name, reason=str(exc)))  # D-29
+        except Exception as exc:
+            connection.report(
+                Report(kind=ReportKind.HANDLER_FAILED, method=name, reason="its handler raised", error=exc)
+            )
+
+    def take_request(self, message: jsonrpc.Request) -> None:
+        """Call the handler of a request, and let a task await what it returned."""
+        connection, name = self._connection, message.method
+        if message.id in self._in_flight or self._held_with(message.id) is not None:
+            # D-32. With a null id: an answer under the id would be taken for the answer to the first request.
+            refusal = RequestError.invalid_request(f"a request with the id {message.id!r} is being handled")
+            connection.put_frame(jsonrpc.encode_error(None, refusal))
+            return
+        event = event_of(name)
+        if connection.state is ConnectionState.INITIALIZING and event is ConnectionEvent.CALL:
+            self._held.append(message)  # it waits for the initialize before it
+            return
+        try:
+            connection.advance(event)
+        except LocalProtocolError as exc:
+            connection.put_frame(jsonrpc.encode_error(message.id, RequestError.invalid_request(str(exc))))  # D-01, D-02
+            return
+        request = IncomingRequest(connection, message.id, name, trio.CancelScope())
         self._in_flight[message.id] = request
         self.served += 1
-        route = self._routes.get(name)
+        route = self._requests.get(name)
         if route is None:
             self._answer(request, None, RequestError.method_not_found(name))  # EXT-08, D-15
             return
@@ -97,10 +117,29 @@ class IncomingRequests:
         except Exception as exc:
             self._answer(request, None, self._error_of(name, exc))
         else:
-            self._connection.nursery.start_soon(self.serve, request, route, result, name=name)
+            connection.nursery.start_soon(self._serve, request, route, result, name=name)
 
-    def cancel(self, request_id: RequestId) -> None:
-        """``$/cancel_request`` came for ``request_id``."""
+    def release(self) -> None:
+        """``initialize`` was answered: take what was held behind it, in order."""
+        held, self._held = self._held, []
+        for message in held:
+            if isinstance(message, jsonrpc.Request):
+                self.take_request(message)
+            else:
+                self.take_notification(message)
+
+    def _held_with(self, request_id: RequestId) -> jsonrpc.Request | None:
+        for message in self._held:  # ids are never bool or float here, so == is exact
+            if isinstance(message, jsonrpc.Request) and message.id == request_id:
+                return message
+        return None
+
+    def _cancel(self, message: jsonrpc.Notification) -> None:
+        try:
+            request_id = structure_hook(CANCEL_REQUEST.params)(message.params).request_id
+        except InvalidPayload as exc:
+            self._connection.report(Report(kind=ReportKind.INVALID, method=message.method, reason=str(exc)))
+            return
         request = self._in_flight.get(request_id)
         if request is not None:
             request.cancel()  # CANCEL-13; requests nested in the handler send their own (CANCEL-21)
@@ -113,7 +152,7 @@ class IncomingRequests:
 
     # --------------------------------------------------------------------------------------------------- in its task
 
-    async def serve(self, request: IncomingRequest, route: RequestRoute, pending: Awaitable[JSON]) -> None:
+    async def _serve(self, request: IncomingRequest, route: RequestRoute, pending: Awaitable[JSON]) -> None:
         """Await a handler and answer its request exactly once, whatever it does."""
         result: JSON = None
         error: RequestError | None = None
@@ -167,7 +206,14 @@ class IncomingRequests:
         if error is not None:
             frame = _encode_error(request.id, error)
         self._forget(request)
-        self._send_answer(request, frame, succeeded=error is None)
+        opening = request.method == INITIALIZE.name and self._connection.state is ConnectionState.INITIALIZING
+        if opening:
+            self._connection.initialized(succeeded=error is None)
+        self._connection.put_frame(frame)
+        if error is None:
+            request.answered()  # what must follow it, before anything else can
+        if opening:
+            self.release()
 
     def _forget(self, request: IncomingRequest) -> None:
         self._in_flight.pop(request.id, None)

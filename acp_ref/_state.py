@@ -26,6 +26,7 @@ __all__ = [
     "TurnEvent",
     "TurnState",
     "after",
+    "event_of",
 ]
 
 
@@ -144,3 +145,8 @@ def after(table: Table[S, E], state: S, event: E) -> S:
         return table[state][event]
     except KeyError:
         raise LocalProtocolError(f"{event.value} is not allowed while {state.value}") from None
+
+
+def event_of(method: str) -> ConnectionEvent:
+    """What a request for ``method`` is to the state of the connection."""
+    return ConnectionEvent.INITIALIZE if method == "initialize" else ConnectionEvent.CALL

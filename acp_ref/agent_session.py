@@ -27,6 +27,7 @@ from acp_ref import _jsonrpc as jsonrpc
 from acp_ref._converter import structure_hook, unstructure_hook
 from acp_ref._state import SESSION, TURN, SessionEvent, SessionState, TurnEvent, TurnState, after
 from acp_ref.client_services import ClientServices
+from acp_ref.elicitation import OpenElicitations
 from acp_ref.errors import LocalProtocolError
 from acp_ref.mcp_servers import McpServers
 from acp_ref.reports import Report, ReportKind
@@ -43,7 +44,6 @@ from acp_ref.schema import (
     SessionModeId,
     SessionUpdate,
 )
-
 from acp_ref.session_updates import RULES, announces_booleans
 
 if TYPE_CHECKING:
@@ -113,6 +113,7 @@ class AgentSession(Generic[S]):
         journal: Journal | None,
         connection: Connection,
         client_capabilities: ClientCapabilities,
+        elicitations: OpenElicitations,
         commands: tuple[AvailableCommand, ...] = (),
         modes: SessionModes | None = None,
         config_options: SessionConfigOptions | None = None,
@@ -126,7 +127,7 @@ class AgentSession(Generic[S]):
         self.modes = modes
         self.config_options = config_options
         self.client_capabilities = client_capabilities
-        self.client = ClientServices(connection, session_id)
+        self.client = ClientServices(connection, session_id, elicitations)
         self.owns_journal = True
         self.turn_request: IncomingRequest | None = None
         self._commands = commands

@@ -19,7 +19,7 @@ import trio
 from acp_ref.agent_process import open_agent_transport
 from acp_ref.client_handlers import add_services
 from acp_ref.client_session import ClientSession
-from acp_ref.connection import Connection, FrameHook, running
+from acp_ref.connection import Connection, FrameHook, open_connection
 from acp_ref.elicitation import OpenElicitations
 from acp_ref.errors import (
     CapabilityError,
@@ -295,9 +295,7 @@ class ClientSide:
           RequestError, RemoteProtocolError, trio.BrokenResourceError: see :meth:`Connection.request`.
         """
         roots = self._checked(cwd, mcp_servers, additional_directories)
-        request = NewSessionRequest(
-            cwd=cwd, mcp_servers=[*mcp_servers], additional_directories=[*roots.roots[1:]]
-        )
+        request = NewSessionRequest(cwd=cwd, mcp_servers=[*mcp_servers], additional_directories=[*roots.roots[1:]])
         opened: list[ClientSession] = []
 
         def settle(settled: OutgoingRequest[NewSessionResponse]) -> None:
@@ -558,7 +556,7 @@ async def open_agent(
       RequestError, RemoteProtocolError, trio.BrokenResourceError: see :meth:`Connection.request`.
     """
     side = ClientSide(client, transport, on_report=on_report, on_frame=on_frame)
-    async with running(side.connection):
+    async with open_connection(side.connection):
         await side.initialize()
         yield side
 
@@ -593,7 +591,7 @@ async def open_agent_process(
     """
     async with open_agent_transport(command, env=env, cwd=cwd, stderr=stderr) as transport:
         side = ClientSide(client, transport, on_report=on_report, on_frame=on_frame)
-        async with running(side.connection):
+        async with open_connection(side.connection):
             with trio.fail_after(start_timeout):
                 await side.initialize()
             yield side

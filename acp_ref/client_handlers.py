@@ -120,3 +120,27 @@ def _add_terminals(handlers: Handlers, side: ClientSide) -> None:
     handlers.on_request(WAIT_FOR_TERMINAL_EXIT, wait_for_exit)
     handlers.on_request(KILL_TERMINAL, kill)
     handlers.on_request(RELEASE_TERMINAL, release)
+
+
+def _add_elicitation(handlers: Handlers, client: Client, side: ClientSide) -> None:
+    def create(request: IncomingRequest, params: CreateElicitationRequest) -> Awaitable[CreateElicitationResponse]:
+        def answer() -> Awaitable[CreateElicitationResponse]:
+            return answer_elicitation(
+                params, client.elicit_form, client.elicit_url, side.elicitations, side.connection.report
+            )
+
+        if isinstance(params, Unknown):
+            return answer()  # which refuses it (ELIC-40)
+        if isinstance(params.scope, ElicitationSessionScope):
+            cancelled: CreateElicitationResponse = ElicitationCancel()
+            return side.session(params.scope.session_id).ask(answer, cancelled)
+        if not side.connection.is_pending(params.scope.request_id):  # D-42
+            raise RequestError.invalid_params(f"$.requestId: {params.scope.request_id!r} is no request in flight here")
+        return answer()
+
+    def complete(connection: Connection, params: CompleteElicitationNotification) -> None:
+        side.elicitations.complete(params.elicitation_id)  # ELIC-26, ELIC-29
+
+    handlers.on_request(CREATE_ELICITATION, create)
+    if client.elicit_url is not None:
+        handlers.on_notification(COMPLETE_ELICITATION, complete)

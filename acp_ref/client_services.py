@@ -17,9 +17,13 @@ from typing import TYPE_CHECKING, final
 import attrs
 import trio
 
-from acp_ref.errors import RequestError
+from acp_ref.elicitation import OpenElicitations, accepted_content, check_url, consented
+from acp_ref.errors import CapabilityError, RequestError
 from acp_ref.methods import (
+    COMPLETE_ELICITATION,
+    CREATE_ELICITATION,
     CREATE_TERMINAL,
+    ELICITATION_GATES,
     KILL_TERMINAL,
     READ_TEXT_FILE,
     RELEASE_TERMINAL,
@@ -27,9 +31,15 @@ from acp_ref.methods import (
     WAIT_FOR_TERMINAL_EXIT,
     WRITE_TEXT_FILE,
 )
+from acp_ref.reports import Report, ReportKind
 from acp_ref.schema import (
     ClientCapabilities,
     CreateTerminalRequest,
+    ElicitationContentValue,
+    ElicitationFormRequest,
+    ElicitationSchema,
+    ElicitationSessionScope,
+    ElicitationUrlRequest,
     EnvVariable,
     KillTerminalRequest,
     ReadTextFileRequest,
@@ -40,6 +50,7 @@ from acp_ref.schema import (
     TerminalId,
     TerminalOutputRequest,
     TerminalOutputResponse,
+    ToolCallId,
     WaitForTerminalExitRequest,
     WriteTextFileRequest,
 )
@@ -57,9 +68,10 @@ RELEASE_TIMEOUT = 5.0
 class ClientServices:
     """The client's services within one session."""
 
-    def __init__(self, connection: Connection, session_id: SessionId) -> None:
+    def __init__(self, connection: Connection, session_id: SessionId, elicitations: OpenElicitations) -> None:
         self._connection = connection
         self._session_id = session_id
+        self._elicitations = elicitations
 
     @property
     def capabilities(self) -> ClientCapabilities:
@@ -146,6 +158,64 @@ class ClientServices:
         finally:
             with trio.CancelScope(shield=True, deadline=trio.current_time() + RELEASE_TIMEOUT):
                 await terminal.aclose()
+
+    @property
+    def can_elicit_forms(self) -> bool:
+        """Whether :meth:`elicit_form` may be called (ELIC-05, ELIC-07)."""
+        elicitation = self.capabilities.elicitation
+        return elicitation is not None and elicitation.form is not None
+
+    @property
+    def can_elicit_urls(self) -> bool:
+        """Whether :meth:`elicit_url` may be called (ELIC-05, ELIC-07)."""
+        elicitation = self.capabilities.elicitation
+        return elicitation is not None and elicitation.url is not None
+
+    async def elicit_form(
+        self, message: str, schema: ElicitationSchema, *, tool_call_id: ToolCallId | None = None
+    ) -> dict[str, ElicitationContentValue] | None:
+        """Ask the user to fill in a form: what they filled in, or None when they did not agree (ELIC-24).
+
+        Never ask for secrets this way, and there is no falling back to it from :meth:`elicit_url` (ELIC-15, ELIC-17).
+
+        Raises:
+          CapabilityError: the client shows no forms (ELIC-06). Nothing was sent.
+          RemoteProtocolError: the answer does not fit the form (ELIC-13).
+          RequestError: the client refused.
+        """
+        if not self.can_elicit_forms:
+            raise CapabilityError(CREATE_ELICITATION.name, ELICITATION_GATES[ElicitationFormRequest].path)
+        scope = ElicitationSessionScope(session_id=self._session_id, tool_call_id=tool_call_id)
+        request = ElicitationFormRequest(message=message, scope=scope, requested_schema=schema)
+        return accepted_content(schema, await self._connection.request(CREATE_ELICITATION, request))
+
+    @asynccontextmanager
+    async def elicit_url(
+        self, message: str, url: str, *, tool_call_id: ToolCallId | None = None
+    ) -> AsyncGenerator[bool, None]:
+        """Ask the user to open a page, for as long as the ``with`` block lasts: whether they agreed (ELIC-18, ELIC-23).
+
+        At the end of a block that did not fail, the client is told that the page is done with (ELIC-27, ELIC-28).
+
+        Raises:
+          CapabilityError: the client opens no pages (ELIC-06). Nothing was sent.
+          LocalProtocolError: the URL carries what it must not (ELIC-31). Nothing was sent.
+          RequestError: the client refused.
+        """
+        if not self.can_elicit_urls:
+            raise CapabilityError(CREATE_ELICITATION.name, ELICITATION_GATES[ElicitationUrlRequest].path)
+        for warning in check_url(url):  # ELIC-32
+            self._connection.report(Report(kind=ReportKind.DEGRADED, method=CREATE_ELICITATION.name, reason=warning))
+        elicitation_id = self._elicitations.issue()
+        scope = ElicitationSessionScope(session_id=self._session_id, tool_call_id=tool_call_id)
+        request = ElicitationUrlRequest(message=message, scope=scope, elicitation_id=elicitation_id, url=url)
+        try:
+            agreed = consented(await self._connection.request(CREATE_ELICITATION, request))
+            yield agreed
+            if agreed:
+                await self._connection.notify(COMPLETE_ELICITATION, self._elicitations.completion(elicitation_id))
+        finally:
+            self._elicitations.drop(elicitation_id)
 
 
 @final

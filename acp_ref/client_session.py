@@ -12,7 +12,7 @@ be a reader that can hang.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, TypeVar, final
 
@@ -453,4 +453,3 @@ class ClientSession:
     def _check_open(self) -> None:
         if self._closed:
             raise trio.ClosedResourceError(f"session {self.id} is closed")
-

@@ -19,7 +19,7 @@ Theory of operation. Two tasks live as long as the stream, and one more for each
   under the request's id before the task is spawned, or a cancellation in the same chunk would be lost.
 * The **writer** takes whole frames from the :class:`~acp_ref._outbox.Outbox`.
 
-Exactly one place, :class:`~acp_ref._incoming.IncomingRequests`, turns an exception into an error object. A handler's
+Exactly one place, :class:`~acp_ref._incoming.Incoming`, turns an exception into an error object. A handler's
 bug never ends the connection, and nothing of it but "Internal error" reaches the peer.
 """
 
@@ -28,7 +28,7 @@ from __future__ import annotations
 import copy
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Final, Literal, Protocol, TypeAlias, TypeVar, final
+from typing import Final, Literal, TypeAlias, TypeVar, final
 
 import attrs
 import trio
@@ -37,16 +37,17 @@ from typing_extensions import TypeForm
 from acp_ref import _jsonrpc as jsonrpc
 from acp_ref._converter import InvalidPayload, salvages, structure_hook, take_salvaged, unstructure_hook
 from acp_ref._framing import Frame, OversizedFrame
-from acp_ref._incoming import IncomingRequests
+from acp_ref._incoming import Incoming
 from acp_ref._jsonrpc import JSON
 from acp_ref._nursery import open_nursery_beside
 from acp_ref._outbox import DEFAULT_HIGH_WATER, Outbox
-from acp_ref._state import CONNECTION, ConnectionEvent, ConnectionState, after
-from acp_ref.errors import CapabilityError, LocalProtocolError, RemoteProtocolError, RequestError
+from acp_ref._outgoing import OutgoingRequests
+from acp_ref._state import CONNECTION, ConnectionEvent, ConnectionState, after, event_of
+from acp_ref.errors import CapabilityError, RequestError
 from acp_ref.handlers import Handlers
 from acp_ref.methods import CANCEL_REQUEST, INITIALIZE, Method, Notification, Role
 from acp_ref.reports import EXCERPT, Report, ReportKind, log_report
-from acp_ref.requests import IncomingRequest, OutgoingRequest
+from acp_ref.requests import OutgoingRequest
 from acp_ref.schema import AgentCapabilities, CancelRequestNotification, ClientCapabilities
 from acp_ref.transports import Transport
 
@@ -85,15 +86,6 @@ class ConnectionStatistics:
     """How many times frames were handed to the transport: fewer than frames when they gather."""
     outbox_bytes: int
     """Bytes that wait to be written."""
-
-
-class _Pending(Protocol):
-    """An :class:`OutgoingRequest` whatever its type."""
-
-    method: str
-
-    def resolve(self, raw: JSON) -> None: ...
-    def settle(self, error: Exception | None) -> None: ...
 
 
 @final
@@ -135,7 +127,6 @@ class Connection:
         self.role = role
         self.counterpart = None
         self._transport = transport
-        self._notification_routes = handlers.notifications
         self._on_report = on_report
         self._on_frame = on_frame
         self._drain_timeout = drain_timeout
@@ -143,9 +134,8 @@ class Connection:
         self._outbox = Outbox(high_water)
         self._state = ConnectionState.FRESH
         self._ended: trio.BrokenResourceError | trio.ClosedResourceError | None = None
-        self._next_id = 0
-        self._pending: dict[int, _Pending] = {}
-        self._incoming = IncomingRequests(self, handlers, self._answer)
+        self._outgoing = OutgoingRequests(self)
+        self._incoming = Incoming(self, handlers)
         self._nursery: trio.Nursery | None = None
         self._reading = trio.CancelScope()
         self._written = trio.Event()
@@ -192,20 +182,19 @@ class Connection:
         """
         self._check(method)
         raw_params = unstructure_hook(method.params)(params)
-        request_id = self._next_id  # ERR-04: integers that count
-        self._next_id += 1
+        request_id = self._outgoing.next_id()
         frame = jsonrpc.encode_request(request_id, method.name, raw_params)
 
         def decode(result: JSON) -> R:
             return self.read(method.result, result, method.name, "$.result")
 
         request = OutgoingRequest(request_id, method.name, decode, self._put_cancellation, on_settled)
-        self._state = after(CONNECTION, self._state, event_of(method.name))
-        self._pending[request_id] = request
+        self.advance(event_of(method.name))
+        self._outgoing.add(request_id, request)
         try:
-            await self._send(frame)
+            await self.send_frame(frame)
         except BaseException:
-            self._pending.pop(request_id, None)  # it was never sent
+            self._outgoing.forget(request_id)
             if self._state is ConnectionState.INITIALIZING:
                 self._state = ConnectionState.FRESH
             raise
@@ -219,8 +208,8 @@ class Connection:
           trio.BrokenResourceError, trio.ClosedResourceError: the connection is over.
         """
         self._check(method)
-        self._state = after(CONNECTION, self._state, ConnectionEvent.CALL)
-        await self._send(jsonrpc.encode_notification(method.name, unstructure_hook(method.params)(params)))
+        self.advance(ConnectionEvent.CALL)
+        await self.send_frame(jsonrpc.encode_notification(method.name, unstructure_hook(method.params)(params)))
 
     def put_notification(self, method: Notification[P], params: P) -> None:
         """Queue a notification now, without waiting for room; dropped when the connection is over.
@@ -231,12 +220,16 @@ class Connection:
         self.put_frame(jsonrpc.encode_notification(method.name, unstructure_hook(method.params)(params)))
 
     async def send_frame(self, frame: bytes) -> None:
-        """Send a whole message that was encoded before, such as one replayed from a journal.
+        """Queue a whole message that was encoded before, such as one replayed from a journal; see :meth:`notify`.
 
         Raises:
           trio.BrokenResourceError, trio.ClosedResourceError: the connection is over.
         """
-        await self._send(frame)
+        await self._outbox.send(frame)
+        if self._ended is not None:
+            raise copy.copy(self._ended)
+        if self._on_frame is not None:
+            self._on_frame("sent", frame)
 
     def put_frame(self, frame: bytes) -> None:
         """Queue a whole encoded message now, without waiting for room; dropped when the connection is over."""
@@ -248,8 +241,8 @@ class Connection:
         """What the connection is doing now."""
         return ConnectionStatistics(
             state=self._state.value,
-            requests_pending=len(self._pending),
-            requests_in_flight=len(self._incoming),
+            requests_pending=len(self._outgoing),
+            requests_in_flight=self._incoming.in_flight,
             requests_served=self._incoming.served,
             frames_received=self._frames_received,
             frames_sent=self._outbox.frames_sent,
@@ -258,9 +251,18 @@ class Connection:
         )
 
     @property
+    def state(self) -> ConnectionState:
+        """Where the connection stands."""
+        return self._state
+
+    @property
     def ended(self) -> bool:
         """Whether the conversation is over."""
         return self._ended is not None
+
+    def is_pending(self, request_id: object) -> bool:
+        """Whether ``request_id`` names a request of ours that waits for its answer."""
+        return type(request_id) is int and request_id in self._outgoing
 
     def report(self, report: Report) -> None:
         """Tell the ``on_report`` hook; a hook that fails is logged and never disturbs the conversation."""
@@ -296,13 +298,6 @@ class Connection:
             counterpart = self.counterpart
             if counterpart is None or not gate.is_open(counterpart):
                 raise CapabilityError(method.name, gate.path)
-
-    async def _send(self, frame: bytes) -> None:
-        await self._outbox.send(frame)
-        if self._ended is not None:
-            raise copy.copy(self._ended)
-        if self._on_frame is not None:
-            self._on_frame("sent", frame)
 
     def _put_cancellation(self, request_id: int) -> None:
         self.put_notification(CANCEL_REQUEST, CancelRequestNotification(request_id=request_id))
@@ -386,9 +381,7 @@ class Connection:
             return
         self._ended = reason
         self._state = ConnectionState.ENDED
-        pending, self._pending = self._pending, {}
-        for request in pending.values():
-            request.settle(copy.copy(reason))
+        self._outgoing.end(reason)
 
     # --------------------------------------------------------------------------------------------- one message
 
@@ -401,111 +394,36 @@ class Connection:
             self._on_frame("received", frame)
         message = jsonrpc.decode(frame)
         if isinstance(message, jsonrpc.Notification):
-            self._handle_notification(message)
+            self._incoming.take_notification(message)
         elif isinstance(message, jsonrpc.Request):
-            self._handle_request(message)
-        elif isinstance(message, jsonrpc.Result):
-            self._handle_response(message.id, message.result, None)
-        elif isinstance(message, jsonrpc.ErrorResponse):
-            self._handle_response(message.id, None, message.error)
+            self._incoming.take_request(message)
+        elif isinstance(message, jsonrpc.Result | jsonrpc.ErrorResponse):
+            self._handle_response(message)
         else:
             self.report(Report(kind=ReportKind.JUNK, reason=message.reason, excerpt=frame[:EXCERPT]))
             # D-33. But a stray print of an agent is no request of anybody, so a client does not answer it.
             if message.answer is not None and (self.role.answers_junk or message.id is not None):
                 self.put_frame(jsonrpc.encode_error(message.id, message.answer))
 
-    def _handle_notification(self, message: jsonrpc.Notification) -> None:
-        name = message.method
-        if name == CANCEL_REQUEST.name:
-            self._handle_cancel_request(message)
-            return
-        if self._state is not ConnectionState.READY:
-            if self._state is ConnectionState.INITIALIZING:
-                self._incoming.hold(message)
-            else:
-                self.report(
-                    Report(kind=ReportKind.IGNORED, method=name, reason=f"the connection is {self._state.value}")
-                )
-            return
-        route = self._notification_routes.get(name)
-        if route is None:
-            # EXT-10, CANCEL-19: unknown notifications are ignored; ERR-02: and never answered
-            if not name.startswith("$/"):
-                self.report(Report(kind=ReportKind.IGNORED, method=name, reason="nobody handles it"))
-            return
-        try:
-            route.deliver(self, message.params)
-        except InvalidPayload as exc:
-            self.report(Report(kind=ReportKind.INVALID, method=name, reason=str(exc)))  # D-29
-        except Exception as exc:
-            self.report(Report(kind=ReportKind.HANDLER_FAILED, method=name, reason="its handler raised", error=exc))
-
-    def _handle_request(self, message: jsonrpc.Request) -> None:
-        if self._incoming.is_taken(message.id):
-            # D-32. With a null id: an answer under the id would be taken for the answer to the first request.
-            refusal = RequestError.invalid_request(f"a request with the id {message.id!r} is being handled")
-            self.put_frame(jsonrpc.encode_error(None, refusal))
-            return
-        event = event_of(message.method)
-        if self._state is ConnectionState.INITIALIZING and event is ConnectionEvent.CALL:
-            self._incoming.hold(message)  # it waits for the initialize before it
-            return
-        try:
-            self._state = after(CONNECTION, self._state, event)
-        except LocalProtocolError as exc:
-            self.put_frame(jsonrpc.encode_error(message.id, RequestError.invalid_request(str(exc))))  # D-01, D-02
-            return
-        self._incoming.accept(message)
-
-    def _answer(self, request: IncomingRequest, frame: bytes, *, succeeded: bool) -> None:
-        """Queue the answer of the peer's request, and let out what waited for it."""
-        opening = request.method == INITIALIZE.name and self._state is ConnectionState.INITIALIZING
-        if opening:
-            self._initialized(succeeded=succeeded)
-        self.put_frame(frame)
-        if succeeded:
-            request.answered()
-        if opening:
-            self._release_held()
-
-    def _initialized(self, *, succeeded: bool) -> None:
-        event = ConnectionEvent.INITIALIZED if succeeded else ConnectionEvent.REFUSED
+    def advance(self, event: ConnectionEvent) -> None:
+        """A message came or is about to be sent. Raises LocalProtocolError when it is not legal now."""
         self._state = after(CONNECTION, self._state, event)
 
-    def _release_held(self) -> None:
-        for message in self._incoming.release():
-            if isinstance(message, jsonrpc.Request):
-                self._handle_request(message)
-            else:
-                self._handle_notification(message)
+    def initialized(self, *, succeeded: bool) -> None:
+        """``initialize`` was answered."""
+        self.advance(ConnectionEvent.INITIALIZED if succeeded else ConnectionEvent.REFUSED)
 
-    def _handle_response(self, response_id: JSON, result: JSON, error: RequestError | None) -> None:
-        pending = self._pending.pop(response_id, None) if type(response_id) is int else None
-        if pending is None:  # never answered: two strict peers would never stop
-            reason = f"a response to {response_id!r}, which is no open request" + (f": {error}" if error else "")
-            self.report(Report(kind=ReportKind.UNMATCHED, reason=reason))
+    def _handle_response(self, message: jsonrpc.Result | jsonrpc.ErrorResponse) -> None:
+        request = self._outgoing.take(message)
+        if request is None:
             return
-        failure: Exception | None = error
-        if error is None:
-            try:
-                pending.resolve(result)
-            except InvalidPayload as exc:
-                failure = RemoteProtocolError(f"the result of {pending.method} is malformed: {exc}")
-                self.report(Report(kind=ReportKind.INVALID, method=pending.method, reason=str(exc)))
-        opening = pending.method == INITIALIZE.name and self._state is ConnectionState.INITIALIZING
+        error = self._outgoing.read(request, message)
+        opening = request.method == INITIALIZE.name and self._state is ConnectionState.INITIALIZING
         if opening:
-            self._initialized(succeeded=failure is None)
-        pending.settle(failure)
+            self.initialized(succeeded=error is None)
+        request.settle(error)
         if opening:
-            self._release_held()
-
-    def _handle_cancel_request(self, message: jsonrpc.Notification) -> None:
-        try:
-            request_id = structure_hook(CANCEL_REQUEST.params)(message.params).request_id
-        except InvalidPayload as exc:
-            self.report(Report(kind=ReportKind.INVALID, method=message.method, reason=str(exc)))
-        else:
-            self._incoming.cancel(request_id)
+            self._incoming.release()
 
     def _handle_oversized(self, frame: OversizedFrame) -> None:
         """Fail the one message that is too large: answer it when it was a request, fail ours when it was a response."""
@@ -514,13 +432,8 @@ class Connection:
         request_id, is_call = jsonrpc.sniff(frame.head)
         if is_call and (self.role.answers_junk or request_id is not None):
             self.put_frame(jsonrpc.encode_error(request_id, RequestError.invalid_request(reason)))
-        elif type(request_id) is int and (pending := self._pending.pop(request_id, None)) is not None:
-            pending.settle(RemoteProtocolError(reason))
-
-
-def event_of(method: str) -> ConnectionEvent:
-    """What a request for ``method`` is to the state of the connection."""
-    return ConnectionEvent.INITIALIZE if method == INITIALIZE.name else ConnectionEvent.CALL
+        else:
+            self._outgoing.fail(request_id, reason)
 
 
 def _other(role: Role) -> str:
@@ -528,36 +441,11 @@ def _other(role: Role) -> str:
 
 
 @asynccontextmanager
-async def open_connection(
-    transport: Transport,
-    role: Role,
-    handlers: Handlers,
-    *,
-    on_report: Callable[[Report], None] = log_report,
-    on_frame: FrameHook | None = None,
-    high_water: int = DEFAULT_HIGH_WATER,
-    drain_timeout: float = 0.0,
-) -> AsyncGenerator[Connection, None]:
-    """A :class:`Connection` that runs inside the ``with`` block and is closed at its end."""
-    connection = Connection(
-        transport,
-        role,
-        handlers,
-        on_report=on_report,
-        on_frame=on_frame,
-        high_water=high_water,
-        drain_timeout=drain_timeout,
-    )
-    async with running(connection):
-        yield connection
-
-
-@asynccontextmanager
-async def running(connection: Connection) -> AsyncGenerator[None, None]:
+async def open_connection(connection: Connection) -> AsyncGenerator[Connection, None]:
     """Run ``connection`` inside the ``with`` block and close it at its end."""
     async with open_nursery_beside() as nursery:
         await nursery.start(connection.run)
         try:
-            yield
+            yield connection
         finally:
             await connection.aclose()

@@ -22,6 +22,7 @@ from typing_extensions import TypeVar
 
 from acp_ref.agent_session import AgentSession, SessionOrigin
 from acp_ref.connection import Connection
+from acp_ref.elicitation import OpenElicitations
 from acp_ref.errors import ErrorCode, LocalProtocolError, RequestError
 from acp_ref.handlers import Handlers
 from acp_ref.mcp_servers import McpServers
@@ -107,6 +108,7 @@ class AgentSessions(Generic[S]):
         # Without open_session the state is None, and then S is None: Agent says so.
         self._open_session = agent.open_session or cast("OpenSession[S]", _no_state)
         self._setting_up: set[SessionId] = set()
+        self._elicitations = OpenElicitations()  # ELIC-10: of this connection, never looked up by session alone
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -244,6 +246,7 @@ class AgentSessions(Generic[S]):
             journal=journal,
             connection=connection,
             client_capabilities=client if isinstance(client, ClientCapabilities) else ClientCapabilities(),
+            elicitations=self._elicitations,
             commands=tuple(agent.commands),
             modes=None if agent.modes is None else SessionModes(agent.modes),
             config_options=SessionConfigOptions(agent.config_options) if agent.config_options else None,

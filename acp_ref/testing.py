@@ -18,7 +18,7 @@ from acp_ref._framing import Frame
 from acp_ref._jsonrpc import JSON, JSONObject, dumps, loads
 from acp_ref.agent import Agent, AgentSide
 from acp_ref.client import Client, ClientSide
-from acp_ref.connection import Connection, running
+from acp_ref.connection import Connection, open_connection
 from acp_ref.handlers import Handlers
 from acp_ref.methods import Role
 from acp_ref.reports import Report, log_report
@@ -57,7 +57,9 @@ class ScriptedPeer:
 
     async def request(self, request_id: JSON, method: str, params: JSON = None) -> None:
         """Send a request; its answer is for :meth:`receive`."""
-        await self.send({"jsonrpc": "2.0", "id": request_id, "method": method, "params": {} if params is None else params})
+        await self.send(
+            {"jsonrpc": "2.0", "id": request_id, "method": method, "params": {} if params is None else params}
+        )
 
     async def notify(self, method: str, params: JSON = None) -> None:
         """Send a notification."""
@@ -122,7 +124,7 @@ async def open_scripted_peer(
     """A connection in ``role``, and the scripted peer at its other end."""
     ours, theirs = memory_transport_pair()
     connection = Connection(ours, role, handlers, on_report=on_report, drain_timeout=drain_timeout)
-    async with running(connection):
+    async with open_connection(connection):
         yield connection, ScriptedPeer(theirs)
 
 
@@ -132,7 +134,7 @@ async def open_scripted_client(
 ) -> AsyncGenerator[ScriptedPeer, None]:
     """``agent``, served to a client that says what the test says."""
     ours, theirs = memory_transport_pair()
-    async with running(AgentSide(agent, ours, on_report=on_report).connection):
+    async with open_connection(AgentSide(agent, ours, on_report=on_report).connection):
         yield ScriptedPeer(theirs)
 
 
@@ -148,7 +150,7 @@ async def open_scripted_agent(
     ours, theirs = memory_transport_pair()
     peer = ScriptedPeer(theirs)
     side = ClientSide(client, ours, on_report=on_report)
-    async with running(side.connection):
+    async with open_connection(side.connection):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(side.initialize)
             request = await peer.receive()
@@ -164,6 +166,6 @@ async def open_agent_and_client(
     agent_end, client_end = memory_transport_pair()
     agent_side = AgentSide(agent, agent_end, on_report=on_report)
     client_side = ClientSide(client, client_end, on_report=on_report)
-    async with running(agent_side.connection), running(client_side.connection):
+    async with open_connection(agent_side.connection), open_connection(client_side.connection):
         await client_side.initialize()
         yield agent_side, client_side
