@@ -94,8 +94,10 @@ class Authentication:
     """Ends the login; announced when given (AUTH-03)."""
     required: bool = True
     """Whether sessions need a login: without one they are refused with -32000 (ERR-10)."""
-    logged_in: Callable[[], bool] = lambda: False
-    """Whether there is a login already when a client connects, such as one from a terminal login before (AUTH-15)."""
+    logged_in: Callable[[], bool] | None = None
+    """Whether there is a login now, for an agent that keeps one itself, such as one from a terminal login (AUTH-15) or
+    one that expires. It is asked whenever a login is needed. Without it there is one from ``authenticate`` to
+    ``logout``, on each connection for itself."""
 
 
 @final
@@ -118,9 +120,9 @@ class Agent(Generic[S]):
     down. Required when ``S`` is not None."""
     store: SessionStore | None = None
     """Keeps sessions. With one, the agent offers load, resume, list and delete."""
-    prompt_capabilities: PromptCapabilities = PromptCapabilities()
+    prompt_capabilities: PromptCapabilities = attrs.field(factory=PromptCapabilities)
     """The content it takes beyond text and resource links (INIT-21, INIT-22)."""
-    mcp_capabilities: McpCapabilities = McpCapabilities(http=True, sse=True)
+    mcp_capabilities: McpCapabilities = attrs.field(factory=lambda: McpCapabilities(http=True, sse=True))
     """The MCP transports it takes beyond stdio (SETUP-23)."""
     mcp_connect_timeout: float = 15.0
     """Seconds that each MCP server has to connect before the session goes on without it."""
@@ -195,7 +197,7 @@ class AgentSide(Generic[S]):
     ) -> None:
         self._agent = agent
         authentication = agent.authentication
-        self._logged_in = authentication is None or authentication.logged_in()
+        self._logged_in = False
         self.sessions = AgentSessions(agent, self._require_login)
         handlers = Handlers()
         if agent.extensions is not None:
@@ -252,7 +254,10 @@ class AgentSide(Generic[S]):
 
     def _require_login(self) -> None:
         authentication = self._agent.authentication
-        if authentication is not None and authentication.required and not self._logged_in:
+        if authentication is None or not authentication.required:
+            return
+        logged_in = self._logged_in if authentication.logged_in is None else authentication.logged_in()
+        if not logged_in:
             raise AuthRequired  # ERR-10
 
 
