@@ -38,8 +38,10 @@ def samples(t: object) -> Sequence[object]:
     if get_origin(t) is dict:
         return [{f"key {i}": x for i, x in enumerate(samples(get_args(t)[1]))}, {}]
     if members := wire.members(t):
-        known = [m for m in members if m not in (NoneType, str, schema.Unknown)]
-        return [x for m in known or members for x in samples(m)]
+        known = [m for m in members if m not in (NoneType, schema.Unknown)]
+        if len(known) > 1 and str in known:  # an enum that is open on read
+            known.remove(str)
+        return [x for m in known for x in samples(m)]
     if isinstance(t, type) and issubclass(t, enum.Enum):
         return list(t)
     assert isinstance(t, type)

@@ -54,7 +54,7 @@ def limited(plain: Scalar, limits: Sequence[object]) -> Scalar:
     """``plain`` within ``limits``, which are :class:`Bounds` and :class:`MinLength`."""
 
     def check(value: object, _: object = None, /) -> object:
-        plain(value)
+        value = plain(value)
         for limit in limits:
             if isinstance(limit, Bounds) and isinstance(value, int) and not limit.low <= value <= limit.high:
                 raise Fault(f"expected an integer from {limit.low} to {limit.high}, got {value}")

@@ -113,6 +113,7 @@ class Writer:
             return lambda value: None if value is None else plain(value)
         if str in members and len(members) == 2:
             return scalars.write_enum(cast("type[enum.Enum]", wire.without(t, str)))
+        wire.variants(t)  # which says when t is none that can be read back
         met: dict[type, Write] = {}
 
         def choose(cl: type) -> Write:
