@@ -88,7 +88,7 @@ class DirectoryJournal:
         if noted == self._noted:
             return
         self._noted = noted
-        if not (self._broken or self.deleted):
+        if self._file is not None and not self.deleted:
             try:
                 write_info(self._path, noted)
             except OSError as exc:

@@ -340,13 +340,19 @@ async def test_a_file_exchanged_for_a_link_between_check_and_use_is_neither_read
 
 async def test_what_is_no_regular_file_is_not_written(w: Path, roots: Roots) -> None:
     (w / "d").mkdir()
-    os.mkfifo(w / "pipe")
-    with trio.fail_after(5):
-        for path in (w / "d", w, w / "pipe"):
-            with pytest.raises(RequestError) as caught:
-                await write(roots, path, "x")
-            assert caught.value.code == ErrorCode.INVALID_PARAMS
-    assert names(w) == ["d", "pipe"]
+    for name in ("pipe", "read"):
+        os.mkfifo(w / name)
+    reader = os.open(w / "read", os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        with trio.fail_after(5):
+            for path in (w / "d", w, w / "pipe", w / "read"):
+                with pytest.raises(RequestError) as caught:
+                    await write(roots, path, "x")
+                assert caught.value.code == ErrorCode.INVALID_PARAMS
+        assert os.read(reader, 1) == b""
+    finally:
+        os.close(reader)
+    assert names(w) == ["d", "pipe", "read"]
 
 
 async def test_a_file_is_no_directory_to_write_in(w: Path, roots: Roots) -> None:

@@ -236,7 +236,9 @@ def test_a_chain_of_links_as_long_as_the_kernel_takes_is_followed(w: Path) -> No
     (w / "l0").symlink_to("ok/f")
     for n in range(1, 40):
         (w / f"l{n}").symlink_to(f"l{n - 1}")
+    (w / "l40").symlink_to("l39")
     assert Roots(str(w)).resolve("l39") == str(w / "ok" / "f")
+    assert refused(lambda: Roots(str(w)).resolve("l40")) == "too many symbolic links"
 
 
 @pytest.mark.spec("SETUP-66")
@@ -274,6 +276,7 @@ def test_a_root_of_another_platform_is_carried_and_holds_nothing(w: Path, monkey
     assert roots.roots == ("C:\\w",)
     assert not roots.contains("x")
     assert not roots.contains(str(w))
+    assert not roots.contains("/C:\\w/x")
     assert Roots("C:\\w", [str(w)]).contains(str(w / "ok" / "f"))
 
 
@@ -370,6 +373,26 @@ def test_a_directory_exchanged_for_a_link_between_check_and_use_is_refused(
     monkeypatch.setattr(Roots, "_locate", exchanged)
     assert refused(lambda: roots.open_parent("ok/secret", create=create)) == "changed while it was opened"
     assert descriptors() == before
+
+
+@pytest.mark.spec("SETUP-66")
+def test_a_directory_between_two_roots_exchanged_for_a_link_is_refused(
+    w: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (w / "ok" / "sub").mkdir()
+    (w.parent / "w2" / "sub").mkdir()
+    (w.parent / "w2" / "sub" / "f").write_text("outside")
+    roots = Roots(str(w / "ok" / "sub"), [str(w)])
+    resolve = Roots._locate
+
+    def exchanged(self: Roots, path: str) -> tuple[str, str]:
+        found = resolve(self, path)
+        (w / "ok").rename(w / "was")
+        (w / "ok").symlink_to(w.parent / "w2")
+        return found
+
+    monkeypatch.setattr(Roots, "_locate", exchanged)
+    assert refused(lambda: read(roots, "f")) == "changed while it was opened"
 
 
 @pytest.mark.spec("SETUP-66")

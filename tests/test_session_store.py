@@ -213,8 +213,11 @@ async def test_a_session_deleted_while_open_stays_usable_until_it_is_closed(stor
     await store.delete(journal.session_id)
     journal.append(chunk("two"))
     journal.append(title("T"))
-    assert (await replayed(journal))[:2] == [chunk("one"), chunk("two")]
+    journal.set_additional_directories(["/x"])
+    assert await replayed(journal) == [chunk("one"), chunk("two"), title("T")]
     await journal.aclose()
+    if isinstance(store, DirectoryStore):
+        assert names(store.path) == []
     with pytest.raises(SessionNotFound):
         await store.open(journal.session_id)
     assert (await store.list()).sessions == []
@@ -372,6 +375,10 @@ async def test_a_cursor_that_was_changed_or_given_for_another_directory_is_refus
     cursor = (await store.list()).next_cursor
     assert cursor is not None
     changed = [cursor[:20] + ("A" if cursor[20] != "A" else "B") + cursor[21:], cursor + "A", cursor[:-4], cursor[4:]]
+    body = base64.urlsafe_b64decode(cursor)
+    forged = body[:6] + body[6:].replace(b"[1", b"[2", 1)
+    assert forged != body
+    changed.append(base64.urlsafe_b64encode(forged).decode())
     for wrong, cwd in [*((text, None) for text in changed), (cursor, "/w")]:
         with pytest.raises(RequestError) as caught:
             await store.list(cursor=wrong, cwd=cwd)
@@ -473,9 +480,11 @@ async def test_what_is_no_journal_is_passed_over(files: DirectoryStore, director
     outside.write_bytes(b'{"version":1,"sessionId":"link","cwd":"/w","created":""}\n')
     (directory / "link.jsonl").symlink_to(outside)
     assert [info.session_id for info in (await files.list()).sessions] == [session_id]
-    for name in ("empty", "junk", "half", "later", "folder", "pipe", "link"):
-        with pytest.raises(RequestError):
+    for name in ("empty", "junk", "half", "later", "folder", "pipe"):
+        with pytest.raises(SessionNotFound):
             await files.open(SessionId(name))
+    with pytest.raises(RequestError):
+        await files.open(SessionId("link"))
 
 
 @pytest.mark.parametrize("torn", [b"{", chunk("torn")[:-3], b"\0" * 5000, b'{"x":"' + b"y" * 1_000_000])
@@ -624,6 +633,24 @@ async def test_what_a_full_disk_refused_is_written_when_there_is_room_at_the_end
     assert await replayed(await files.open(journal.session_id)) == updates
 
 
+async def test_a_torn_line_that_could_not_be_cut_off_is_cut_off_at_the_end(
+    files: DirectoryStore, reports: list[Report], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(fd: int, length: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    updates = [chunk(f"chunk {n}") for n in range(100)]
+    journal = await files.create(new_id(), "/w")
+    with no_file_beyond(3000), monkeypatch.context() as patch:
+        patch.setattr(os, "ftruncate", refuse)
+        for update in updates:
+            journal.append(update)
+        assert await replayed(journal) == updates
+    await journal.aclose()
+    assert await replayed(await files.open(journal.session_id)) == updates
+    assert len(reports) == 1
+
+
 async def test_a_session_made_on_a_full_disk_lives_in_memory(
     files: DirectoryStore, directory: Path, reports: list[Report]
 ) -> None:
@@ -633,7 +660,8 @@ async def test_a_session_made_on_a_full_disk_lives_in_memory(
         journal.append(title("T"))
         journal.set_additional_directories(["/x"])
         assert await replayed(journal) == [chunk("x"), title("T")]
-        await journal.aclose()
+    journal.append(title("there is room again, but no journal"))
+    await journal.aclose()
     assert len(reports) == 1
     assert names(directory) == []
 
@@ -697,9 +725,10 @@ async def test_a_title_that_cannot_be_noted_is_reported_and_fails_nothing(
 ) -> None:
     journal = await files.create(new_id(), "/w")
     (directory / f"{journal.session_id}.info.json").mkdir()
-    journal.append(title("T"))
+    journal.append(title("S"))
     journal.append(chunk("x"))
-    assert await replayed(journal) == [title("T"), chunk("x")]
+    journal.append(title("T"))
+    assert await replayed(journal) == [chunk("x"), title("T")]
     assert [report.kind for report in reports] == [ReportKind.DEGRADED]
     assert names(directory) == [f"{journal.session_id}.info.json", f"{journal.session_id}.jsonl"]
 
