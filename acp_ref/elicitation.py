@@ -270,7 +270,7 @@ AskForm: TypeAlias = Callable[[ElicitationFormRequest], Awaitable[ElicitationAns
 the class ``Unknown`` is never shown as one that is known (ELIC-41)."""
 
 AskUrl: TypeAlias = Callable[[ElicitationUrlRequest, UrlFacts], Awaitable[ElicitationAnswer]]
-"""Show the URL, its host and the warnings, and open it if the user agrees (ELIC-03). To accept says no more (ELIC-18)."""
+"""Show the URL, its host and the warnings, and open it if the user agrees (ELIC-03); that is all it says (ELIC-18)."""
 
 
 async def answer_elicitation(
