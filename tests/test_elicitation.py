@@ -197,6 +197,7 @@ values = st.one_of(
 
 
 @pytest.mark.spec("ELIC-13")
+@settings(deadline=None)
 @given(st.dictionaries(st.sampled_from(["s", "i", "n", "b", "m", "other"]), st.one_of(values, st.none()), max_size=6))
 def test_any_content_is_judged_and_what_fits_has_the_types_of_its_fields(content: Mapping[str, object]) -> None:
     schema = form(
@@ -494,6 +495,7 @@ def test_an_agent_is_kept_from_putting_credentials_into_a_url() -> None:
     assert any("not encrypted" in warning for warning in check_url("http://example.com"))
 
 
+@settings(deadline=None)
 @given(st.text(max_size=40), st.sampled_from(["", "https://", "https://[", "http://a@"]))
 def test_any_text_is_a_url_or_a_value_error(text: str, start: str) -> None:
     try:

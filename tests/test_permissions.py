@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 import attrs
 import pytest
 import trio
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from acp_ref._jsonrpc import JSON
@@ -143,6 +143,7 @@ ids = st.sampled_from(["a", "b", "c", ""])
 
 
 @pytest.mark.spec("PERM-08")
+@settings(deadline=None)
 @given(st.lists(st.tuples(ids, kinds), max_size=5), ids)
 def test_only_an_allowing_option_offered_once_under_that_id_allows(
     offered: list[tuple[str, PermissionOptionKind | str]], answer: str

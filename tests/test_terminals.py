@@ -376,7 +376,7 @@ async def test_the_exit_does_not_wait_for_a_pipe_that_a_background_process_holds
         before = trio.current_time()
         terminal = await start(terminals, create("sh", "-c", "sleep 1000 & echo $!"))
         assert await wait_for_exit(terminals, terminal.id) == WaitForTerminalExitResponse(exit_code=0)
-        assert trio.current_time() - before < 1
+        assert trio.current_time() - before < 3  # a quarter of a second, on a machine with nothing else to do
         background = int(terminal.output)
         assert is_alive(background)
         await release(terminals, terminal.id)
