@@ -250,7 +250,6 @@ def test_a_form_that_cannot_be_filled_in_is_refused_before_it_is_sent(
         form({}, required=["y"])
 
 
-@pytest.mark.spec("ELIC-15")
 @pytest.mark.parametrize(
     "name",
     ["password", "userPassword", "API_KEY", "apiKey", "access-token", "Token", "otp", "One-time code", "cardNumber"],
@@ -262,20 +261,17 @@ def test_a_field_that_looks_like_a_secret_is_warned_about(name: str) -> None:
     assert any("$.properties.x" in warning for warning in lint_form(asking_form(titled)))
 
 
-@pytest.mark.spec("ELIC-15")
 @pytest.mark.parametrize("name", ["name", "max_tokens", "compass", "pinned", "keyboard", "country code", "postcard"])
 def test_an_ordinary_field_is_not_warned_about(name: str) -> None:
     assert lint_form(asking_form(form({name: StringPropertySchema()}))) == []
 
 
-@pytest.mark.spec("ELIC-15")
 def test_a_choice_or_a_switch_holds_no_secret_but_a_password_format_does() -> None:
     switch = form({"use_password": BooleanPropertySchema(), "token": StringPropertySchema(enum=["word", "line"])})
     assert lint_form(asking_form(switch)) == []
     assert lint_form(asking_form(form({"x": StringPropertySchema(format="password")})))
 
 
-@pytest.mark.spec("ELIC-33")
 def test_a_link_in_a_form_is_warned_about() -> None:
     assert any("link" in warning for warning in lint_form(asking_form(form({}), "see https://example.com")))
     described = form({"x": StringPropertySchema(description="from http://example.com")})
@@ -588,6 +584,16 @@ async def test_an_accepted_url_is_open_until_it_is_complete() -> None:
     assert not opened.complete(ElicitationId("never heard of"))
 
 
+@pytest.mark.spec("ELIC-26")
+@pytest.mark.parametrize("elicitation_id", ["", " ", "../..", "🦀", "\ud800", "e1\n"])
+async def test_any_text_is_an_id(elicitation_id: str) -> None:
+    opened = OpenElicitations()
+    user = User(ElicitationAccept())
+    await answer_elicitation(asking_url(elicitation_id=elicitation_id), None, user.ask_url, opened)
+    assert not opened.complete(ElicitationId(elicitation_id + " "))
+    assert opened.complete(ElicitationId(elicitation_id))
+
+
 @pytest.mark.spec("ELIC-20")
 @pytest.mark.parametrize("answer", [ElicitationDecline(), ElicitationCancel()])
 async def test_a_refused_url_is_not_open(answer: ElicitationAnswer) -> None:
@@ -695,7 +701,7 @@ def test_completion_is_told_once_and_only_on_the_connection_that_asked() -> None
         ours.completion(elicitation_id)
 
 
-@pytest.mark.spec("ELIC-23", "ELIC-42")
+@pytest.mark.spec("ELIC-23", "ELIC-24", "ELIC-42")
 @pytest.mark.parametrize(
     ("response", "expected"),
     [

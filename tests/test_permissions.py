@@ -104,7 +104,7 @@ def test_selected_means_what_the_kind_of_the_option_says() -> None:
     assert "Reject" in decision.reason
 
 
-@pytest.mark.spec("PERM-08", "D-40")
+@pytest.mark.spec("PERM-08")
 @pytest.mark.field_note(95)
 @pytest.mark.parametrize(
     ("options", "outcome"),
@@ -177,7 +177,7 @@ async def answer_of(outcome: RequestPermissionOutcome | Exception) -> RequestPer
     return RequestPermissionResponse(outcome=outcome)
 
 
-@pytest.mark.spec("PERM-08", "D-40")
+@pytest.mark.spec("PERM-08")
 @pytest.mark.field_note(95)
 @pytest.mark.parametrize(
     ("answer", "cancelled"),
@@ -200,7 +200,6 @@ async def test_the_end_of_the_connection_is_not_taken_for_an_answer() -> None:
         await decide(answer_of(trio.BrokenResourceError("gone")), ALL)
 
 
-@pytest.mark.spec("D-40")
 async def test_an_answer_that_makes_no_sense_is_reported() -> None:
     reports: list[Report] = []
     assert await decide(answer_of(selected("allow_once")), ALL, reports.append)

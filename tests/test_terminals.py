@@ -110,7 +110,6 @@ async def test_arguments_reach_the_command_as_they_are(tmp_path: Path) -> None:
         assert printf.command == ("printf", "<%s>", "a b", "$HOME", "*", "")
 
 
-@pytest.mark.spec("D-21")
 @pytest.mark.field_note(94)
 async def test_a_shell_line_as_the_command_is_refused_with_a_hint(tmp_path: Path) -> None:
     async with running(Terminals(str(tmp_path))) as terminals:
@@ -148,7 +147,7 @@ async def test_create_returns_while_the_command_goes_on(tmp_path: Path) -> None:
         assert (now.output, now.truncated, now.exit_status) == ("up\n", False, None)
 
 
-@pytest.mark.spec("TERM-03", "D-21")
+@pytest.mark.spec("TERM-03")
 async def test_a_command_runs_in_the_session_s_directory_or_the_one_given(tmp_path: Path) -> None:
     inner = tmp_path / "inner"
     inner.mkdir()
@@ -178,7 +177,7 @@ async def test_a_directory_that_does_not_exist_is_not_mistaken_for_the_command(t
         assert refused.value.code == ErrorCode.INVALID_PARAMS
 
 
-@pytest.mark.spec("TERM-03", "D-20")
+@pytest.mark.spec("TERM-03")
 async def test_variables_are_set_over_the_inherited_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KEPT", "1")
     monkeypatch.setenv("CHANGED", "1")
@@ -241,7 +240,7 @@ async def test_both_streams_come_as_one_in_the_order_of_writing(tmp_path: Path) 
         assert (await run(terminals, "sh", "-c", line)).output == "out 1\nerr 1\nout 2\nerr 2\nout 3\nerr 3\n"
 
 
-@pytest.mark.spec("TERM-04", "TERM-05", "D-22")
+@pytest.mark.spec("TERM-04", "TERM-05")
 @pytest.mark.field_note(92)
 @pytest.mark.parametrize(
     ("limit", "kept", "truncated"),
@@ -271,7 +270,6 @@ async def test_the_smaller_of_the_two_limits_wins(tmp_path: Path) -> None:
         assert (await run(terminals, "printf", "123456", limit=2**64 - 1)).output == "3456"
 
 
-@pytest.mark.spec("D-22")
 @pytest.mark.field_note(8, 92)
 async def test_bytes_that_are_no_utf_8_are_replaced(tmp_path: Path) -> None:
     async with running(Terminals(str(tmp_path))) as terminals:
@@ -297,7 +295,7 @@ async def test_200_mb_of_output_fit_into_little_memory(tmp_path: Path) -> None:
     ),
     st.integers(0, 40),
 )
-@pytest.mark.spec("TERM-04", "TERM-05", "D-22")
+@pytest.mark.spec("TERM-04", "TERM-05")
 @pytest.mark.field_note(92)
 def test_what_is_kept_is_the_longest_end_that_fits(writes: list[bytes], limit: int) -> None:
     buffer = OutputBuffer(limit)
@@ -332,7 +330,7 @@ def test_a_buffer_is_cut_rarely_and_holds_no_more_than_it_says(limit: int) -> No
 # --------------------------------------------------------------------------------------------------------------- exit
 
 
-@pytest.mark.spec("TERM-09", "TERM-10", "D-21")
+@pytest.mark.spec("TERM-09", "TERM-10")
 async def test_an_exit_code_or_the_name_of_a_signal_tells_how_it_ended(tmp_path: Path) -> None:
     async with running(Terminals(str(tmp_path))) as terminals:
         code = await start(terminals, create("sh", "-c", "exit 3"))
@@ -421,7 +419,6 @@ async def test_kill_ends_the_group_and_keeps_the_terminal(tmp_path: Path) -> Non
         await terminals.kill(kill)
 
 
-@pytest.mark.spec("D-23")
 @pytest.mark.field_note(93)
 async def test_kill_after_the_exit_changes_nothing(tmp_path: Path) -> None:
     async with running(Terminals(str(tmp_path))) as terminals:
@@ -451,7 +448,7 @@ async def test_the_last_words_of_a_killed_command_are_kept(tmp_path: Path) -> No
         assert len(terminal.output) > 150_000
 
 
-@pytest.mark.spec("TERM-13", "D-13", "D-23", "TERM-12")
+@pytest.mark.spec("TERM-13", "TERM-12")
 @pytest.mark.field_note(93)
 async def test_release_ends_the_command_answers_the_waiters_and_voids_the_id(
     tmp_path: Path, nursery: trio.Nursery
@@ -474,7 +471,7 @@ async def test_release_ends_the_command_answers_the_waiters_and_voids_the_id(
             await wait_for_exit(terminals, terminal.id)
 
 
-@pytest.mark.spec("D-13", "TERM-13")
+@pytest.mark.spec("TERM-13")
 @pytest.mark.field_note(93)
 @pytest.mark.parametrize("known", [True, False])
 async def test_a_released_or_unknown_id_is_answered_with_not_found(tmp_path: Path, known: bool) -> None:
