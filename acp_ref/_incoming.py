@@ -13,7 +13,7 @@ See :mod:`acp_ref.connection` for the whole. The one place where an exception be
 from __future__ import annotations
 
 from collections.abc import Awaitable, Iterator
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 import trio
 
@@ -170,12 +170,10 @@ class Incoming:
             # The connection is going down, and nobody is left to answer. A handler that fails on the way is still no
             # reason to bring anything else down.
             self._forget(request)
-            bugs, others = exc.split(Exception) if isinstance(exc, BaseExceptionGroup) else (None, exc)
-            if bugs is not None:
-                self._error_of(request.method, bugs)
-            if others is not None:
-                raise others from None
-            return
+            for bug in _leaves(exc):
+                if isinstance(bug, Exception):
+                    self._error_of(request.method, bug)
+            raise
         if request.cancel_requested or not (finished or error):
             own = route.cancelled_result()
             if own is not None:
@@ -241,7 +239,7 @@ def _encode_error(request_id: RequestId, error: RequestError) -> bytes:
 def _leaves(exc: BaseException) -> Iterator[BaseException]:
     """The exceptions in nested groups; ``exc`` itself when it is none."""
     if isinstance(exc, BaseExceptionGroup):
-        for member in exc.exceptions:
+        for member in cast("BaseExceptionGroup[BaseException]", exc).exceptions:
             yield from _leaves(member)
     else:
         yield exc

@@ -346,7 +346,7 @@ class AgentSession(Generic[S]):
         after(SESSION, self._state, SessionEvent.CALL)
 
     async def aclose(self) -> None:
-        """End the session: the turn, the application's context, the MCP servers, the journal. Idempotent and bounded."""
+        """End the session: the turn, the application's context, the servers, the journal. Idempotent and bounded."""
         self._closing.set()
         if self._nursery is not None:
             scope = self._nursery.cancel_scope

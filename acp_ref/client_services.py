@@ -11,7 +11,7 @@ there is another way (INIT-13).
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, final
 
 import attrs
@@ -265,9 +265,6 @@ class RemoteTerminal:
         if self.released:
             return
         self.released = True
-        try:
-            await self._connection.request(
-                RELEASE_TERMINAL, ReleaseTerminalRequest(session_id=self._session_id, terminal_id=self.id)
-            )
-        except (RequestError, trio.BrokenResourceError, trio.ClosedResourceError):
-            pass
+        request = ReleaseTerminalRequest(session_id=self._session_id, terminal_id=self.id)
+        with suppress(RequestError, trio.BrokenResourceError, trio.ClosedResourceError):
+            await self._connection.request(RELEASE_TERMINAL, request)

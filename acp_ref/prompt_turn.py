@@ -3,8 +3,8 @@
 https://agentclientprotocol.com/protocol/prompt-turn
 
 A turn begins with session/prompt and ends with its answer, a stop reason (PROMPT-02). It runs in the task of the
-request; a cancellation cancels that task's scope, and whatever comes of it, the answer is ``cancelled``. ``turn.nursery``
-is joined before the answer, so nothing the turn started can speak after it (CANCEL-09).
+request; a cancellation cancels that task's scope, and whatever comes of it, the answer is ``cancelled``. The turn's
+nursery is joined before the answer, so nothing the turn started can speak after it (CANCEL-09).
 """
 
 from __future__ import annotations

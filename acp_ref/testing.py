@@ -47,7 +47,7 @@ class ScriptedPeer:
         self._received: deque[JSON] = deque()
         self._ended = False
 
-    async def send(self, *messages: JSON) -> None:
+    async def send(self, *messages: object) -> None:
         """Send messages, all in one piece."""
         await self._transport.send([dumps(message) for message in messages])
 
@@ -55,17 +55,16 @@ class ScriptedPeer:
         """Send frames as they are, all in one piece."""
         await self._transport.send(frames)
 
-    async def request(self, request_id: JSON, method: str, params: JSON = None) -> None:
+    async def request(self, request_id: object, method: str, params: object = None) -> None:
         """Send a request; its answer is for :meth:`receive`."""
-        await self.send(
-            {"jsonrpc": "2.0", "id": request_id, "method": method, "params": {} if params is None else params}
-        )
+        params = {} if params is None else params
+        await self.send({"jsonrpc": "2.0", "id": request_id, "method": method, "params": params})
 
-    async def notify(self, method: str, params: JSON = None) -> None:
+    async def notify(self, method: str, params: object = None) -> None:
         """Send a notification."""
         await self.send({"jsonrpc": "2.0", "method": method, "params": {} if params is None else params})
 
-    async def answer(self, request: JSONObject, result: JSON) -> None:
+    async def answer(self, request: JSONObject, result: object) -> None:
         """Answer a request that was received."""
         await self.send({"jsonrpc": "2.0", "id": request["id"], "result": result})
 
@@ -83,7 +82,7 @@ class ScriptedPeer:
         assert isinstance(message, dict)
         return message
 
-    async def call(self, request_id: JSON, method: str, params: JSON = None) -> JSONObject:
+    async def call(self, request_id: object, method: str, params: object = None) -> JSONObject:
         """Send a request and return the next message, which is its answer unless the other side says more."""
         await self.request(request_id, method, params)
         return await self.receive()

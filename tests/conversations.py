@@ -41,10 +41,11 @@ def result_of(message: JSONObject) -> JSONObject:
 
 def update_of(message: JSONObject) -> JSONObject:
     """The update in a session/update."""
-    match message:
-        case {"method": "session/update", "params": {"update": {**update}}}:
-            return update
-    raise AssertionError(message)
+    params = message.get("params")
+    update = params.get("update") if isinstance(params, dict) else None
+    assert message.get("method") == "session/update"
+    assert isinstance(update, dict), message
+    return update
 
 
 def text_of(message: JSONObject) -> JSON:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import TypeAlias
 
 import pytest
@@ -23,7 +23,7 @@ from acp_ref.handlers import Handlers
 from acp_ref.methods import AGENT, CLIENT, INITIALIZE, Role, extension_method, extension_notification
 from acp_ref.reports import Report, ReportKind
 from acp_ref.requests import IncomingRequest
-from acp_ref.schema import InitializeRequest, InitializeResponse
+from acp_ref.schema import InitializeRequest, InitializeResponse, ProtocolVersion
 from acp_ref.testing import ScriptedPeer, open_scripted_peer
 
 ECHO = extension_method("_test/echo", JSON, JSON)
@@ -69,7 +69,7 @@ class Setting:
             answer = await peer.call("init", "initialize", {"protocolVersion": 1})
             assert answer["id"] == "init"
         else:
-            request = await connection.send_request(INITIALIZE, InitializeRequest(protocol_version=1))
+            request = await connection.send_request(INITIALIZE, InitializeRequest(protocol_version=ProtocolVersion(1)))
             await peer.answer(await peer.receive(), {"protocolVersion": 1})
             connection.counterpart = (await request.wait()).agent_capabilities
 
@@ -301,9 +301,7 @@ async def test_a_plain_def_handler_does_its_first_part_in_wire_order(setting: Se
     setting.handlers.on_request(WAIT, accept)
     setting.handlers.on_notification(TELL, lambda connection, params: order.append("told"))
     async with setting.open() as (_, peer):
-        await peer.send(
-            {"jsonrpc": "2.0", "id": 1, "method": "_test/wait"}, {"jsonrpc": "2.0", "method": "_test/tell"}
-        )
+        await peer.send({"jsonrpc": "2.0", "id": 1, "method": "_test/wait"}, {"jsonrpc": "2.0", "method": "_test/tell"})
         await peer.receive()
         assert order == ["accepted", "told", "awaited"]
 
@@ -370,13 +368,14 @@ async def test_an_error_of_a_handler_travels_whole_also_out_of_a_nursery(setting
 @pytest.mark.spec("ERR-06", "ERR-10")
 async def test_a_peers_error_is_raised_as_it_is(setting: Setting) -> None:
     async with setting.open() as (connection, peer):
-        for error, kind in (
+        errors: list[tuple[JSONObject, type[RequestError]]] = [
             ({"code": -32000, "message": "log in"}, AuthRequired),
             ({"code": 77, "message": "odd", "data": None}, RequestError),
-        ):
+        ]
+        for error, kind in errors:
             request = await connection.send_request(ECHO, None)
             question = await peer.receive()
-            await peer.send({"jsonrpc": "2.0", "id": question["id"], "error": dict(error)})
+            await peer.send({"jsonrpc": "2.0", "id": question["id"], "error": error})
             with pytest.raises(kind) as caught:
                 await request.wait()
             assert (caught.value.code, caught.value.message, caught.value.has_data) == (
@@ -444,10 +443,8 @@ async def test_a_cancellation_in_the_same_chunk_is_never_lost(setting: Setting) 
 @pytest.mark.spec("CANCEL-15", "CANCEL-20")
 async def test_a_handler_that_finishes_all_the_same_is_answered_with_its_result(setting: Setting) -> None:
     async def stubborn(request: IncomingRequest, params: JSON) -> JSON:
-        try:
+        with suppress(trio.Cancelled):
             await trio.sleep_forever()
-        except trio.Cancelled:
-            pass
         return "partial"
 
     setting.handlers.on_request(WAIT, stubborn)
@@ -571,7 +568,7 @@ async def test_a_second_initialize_is_refused(setting: Setting) -> None:
             assert code_of(message) == ErrorCode.INVALID_REQUEST
         else:
             with pytest.raises(LocalProtocolError):
-                await connection.request(INITIALIZE, InitializeRequest(protocol_version=1))
+                await connection.request(INITIALIZE, InitializeRequest(protocol_version=ProtocolVersion(1)))
             assert await peer.receive_all() == []
 
 
@@ -608,7 +605,7 @@ async def test_a_failed_initialize_may_be_tried_again() -> None:
 async def test_a_result_of_the_wrong_shape_names_the_place() -> None:
     setting = Setting(CLIENT)
     async with setting.open(initialized=False) as (connection, peer):
-        request = await connection.send_request(INITIALIZE, InitializeRequest(protocol_version=1))
+        request = await connection.send_request(INITIALIZE, InitializeRequest(protocol_version=ProtocolVersion(1)))
         await peer.answer(await peer.receive(), {"protocolVersion": "1.0"})
         with pytest.raises(RemoteProtocolError, match=r"\$\.protocolVersion"):
             await request.wait()
@@ -699,4 +696,3 @@ async def test_a_sender_cancelled_while_it_waits_has_sent_nothing_or_all(setting
         assert isinstance(received["params"], str)
         assert received["params"].startswith("0x")
         nursery.cancel_scope.cancel()
-

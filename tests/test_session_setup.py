@@ -30,6 +30,7 @@ from acp_ref.session_store import MemoryStore
 from acp_ref.testing import open_scripted_client
 from tests.conversations import CWD, client_of, code_of, new_session, parrot, prompt, result_of, say, text_of
 
+
 def agent(**more: object) -> Agent:
     settings: dict[str, object] = {"name": "parrot", "version": "1", "prompt": parrot, "store": MemoryStore()} | more
     return Agent(**settings)  # type: ignore[arg-type]  # the tests give what each of them is about
@@ -128,7 +129,10 @@ async def test_a_transport_that_was_not_announced_is_refused_by_name(kind: str) 
 async def test_the_agent_announces_what_there_is_something_behind() -> None:
     for served, expected in (
         (agent(), (True, {"http": True, "sse": True}, ["additionalDirectories", "close", "delete", "list", "resume"])),
-        (agent(store=None, mcp_capabilities=McpCapabilities()), (False, {"http": False, "sse": False}, ["additionalDirectories", "close"])),
+        (
+            agent(store=None, mcp_capabilities=McpCapabilities()),
+            (False, {"http": False, "sse": False}, ["additionalDirectories", "close"]),
+        ),
     ):
         async with open_scripted_client(served) as peer:
             result = result_of(await peer.call(0, "initialize", {"protocolVersion": 1}))

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from acp_ref._jsonrpc import JSON, JSONObject, dumps, loads
-from acp_ref.connection import open_connection
+from acp_ref.connection import Connection, open_connection
 from acp_ref.handlers import Handlers
 from acp_ref.methods import AGENT, CLIENT, INITIALIZE
 from acp_ref.reports import Report, ReportKind
@@ -176,8 +176,8 @@ async def test_a_connection_is_traced_in_both_directions() -> None:
     handlers.on_request(INITIALIZE, initialize)
     left, right = memory_transport_pair()
     async with (
-        open_connection(left, AGENT, handlers),
-        open_connection(right, CLIENT, Handlers(), on_frame=JsonLinesTrace(file)) as client,
+        open_connection(Connection(left, AGENT, handlers)),
+        open_connection(Connection(right, CLIENT, Handlers(), on_frame=JsonLinesTrace(file))) as client,
     ):
         answer = await client.request(INITIALIZE, InitializeRequest(protocol_version=ProtocolVersion(1)))
     assert [method.env for method in answer.auth_methods if isinstance(method, AuthMethodTerminal)] == [
