@@ -596,10 +596,6 @@ async def test_an_error_in_answer_to_a_prompt_is_raised_as_it_is() -> None:
             question = await peer.receive()
             error: JSONObject = {"code": 42, "message": "quota"}
             await peer.send(chunk("a"), {"jsonrpc": "2.0", "id": question["id"], "error": error})
-            async with session.prompt("hi") as turn:
-            question = await peer.receive()
-            error: JSONObject = {"code": 42, "message": "quota"}
-            await peer.send(chunk("a"), {"jsonrpc": "2.0", "id": question["id"], "error": error})
             with pytest.raises(RequestError, match="quota"):
                 await turn.text()
         assert session.turn is None
