@@ -24,7 +24,7 @@ FLOORS: Final[Mapping[int, str]] = {
     3: "methods _state",
     4: "connection handlers requests transports _outbox",
     6: "agent client prompt_turn session_setup",
-    7: "testing spec demo cli __main__ __init__",
+    7: "testing spec demo reference_agent reference_client cli __main__ __init__",
 }
 """A module, or a package for all modules in it. ``agent_...`` and ``client_...`` are parts of agent and client."""
 
