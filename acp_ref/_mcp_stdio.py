@@ -100,16 +100,16 @@ async def stdio_transport(
 
     async def exchange() -> None:
         reason: str | None = None  # none when it is we who close
-        async with trio.open_nursery() as both:
+        async with trio.open_nursery() as ways:
 
             async def until(way: Callable[[], Awaitable[str | None]]) -> None:
                 nonlocal reason
                 with suppress(trio.ClosedResourceError, anyio.BrokenResourceError):
                     reason = await way()
-                both.cancel_scope.cancel()
+                ways.cancel_scope.cancel()
 
             for way in (receive, send, outlive):
-                both.start_soon(until, way)
+                ways.start_soon(until, way)
         if reason is not None:
             with trio.move_on_after(LAST_WORDS):
                 await process.wait()
