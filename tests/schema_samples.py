@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import enum
 import inspect
-import itertools
 from collections.abc import Sequence
 from types import NoneType
 from typing import Annotated, NewType, get_args, get_origin
 
 import attrs
+from typing_extensions import TypeForm
 
 from acp_ref import schema
 from acp_ref._converter import wire
 from acp_ref._jsonrpc import RequestId
+from acp_ref.methods import AGENT, CLIENT
 from acp_ref.schema._base import Bounds
 
 
@@ -62,21 +63,19 @@ _PLAIN: dict[object, Sequence[object]] = {
 
 def _instances(cl: type) -> Sequence[object]:
     fields = wire.fields(cl)
-    values = {f.name: samples(f.type) for f in fields}
+    values = {
+        f.name: ["https://example.com/a?b"] if f.name == "url" and f.type is str else samples(f.type) for f in fields
+    }
     count = max((len(v) for v in values.values()), default=1)
     full = [cl(**{name: v[i % len(v)] for name, v in values.items()}) for i in range(count)]
     least = cl(**{f.name: values[f.name][0] for f in fields if f.required})
     return [*full, least] if fields else [least]
 
 
-def payloads() -> Sequence[tuple[str, object, object]]:
-    """Name, type and value of a sample of everything that is the params or the result of a method."""
-    return list(
-        itertools.chain.from_iterable(
-            [(name, getattr(schema, name), value) for value in samples(getattr(schema, name))]
-            for name in schema.__all__
-            if name.endswith(("Request", "Response", "Notification"))
-            and not name.startswith("Ext")
-            and (not inspect.isclass(getattr(schema, name)) or hasattr(getattr(schema, name), "__attrs_attrs__"))
-        )
-    )
+def payloads() -> Sequence[tuple[str, TypeForm[object], object]]:
+    """Name, type and value of samples of all params and results."""
+    types: dict[str, TypeForm[object]] = {}
+    for call in (*AGENT.handles, *CLIENT.handles):
+        for t in (call.params, getattr(call, "result", call.params)):
+            types.setdefault(next(name for name in schema.__all__ if getattr(schema, name) == t), t)
+    return [(name, t, value) for name, t in types.items() for value in samples(t)]

@@ -163,8 +163,9 @@ class Writer:
         try:
             self.hook(t)(value)
         except Exception as exc:
-            if isinstance(t, type) and attrs.has(t) and not isinstance(value, t):
-                return [f"{path}: expected {t.__name__}, got {type(value).__name__}"]
+            cl = wire.without(t, NoneType)
+            if isinstance(cl, type) and attrs.has(cl) and not isinstance(value, cl):
+                return [f"{path}: expected {cl.__name__}, got {type(value).__name__}"]
             parts = wire.parts(t, value)
             inner = [fault for key, u, x in parts for fault in self.faults(u, x, wire.join(path, key))]
             return inner or [f"{at}: {reason}" for _, at, reason in wire.faults(exc, path)]
