@@ -210,6 +210,7 @@ class AgentSide(Generic[S]):
         self.connection = Connection(
             transport, AGENT, handlers, on_report=on_report, on_frame=on_frame, drain_timeout=drain_timeout
         )
+        self.connection.when_ended(self.sessions.end)
 
     async def _initialize(self, request: IncomingRequest, params: InitializeRequest) -> InitializeResponse:
         # Answered from what is known already: nothing heavy may stand between a client and this answer.

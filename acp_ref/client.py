@@ -88,6 +88,7 @@ if TYPE_CHECKING:
     from acp_ref.elicitation import AskForm, AskUrl
     from acp_ref.permissions import AskPermission
     from acp_ref.requests import OutgoingRequest
+    from acp_ref.terminals import LocalTerminal
     from acp_ref.transports import Transport
 
 __all__ = ["Client", "ClientSide", "open_agent", "open_agent_process"]
@@ -122,6 +123,8 @@ class Client:
     """Whether ``file_system`` only reads: the two switches are independent (INIT-17)."""
     terminals: bool = False
     """Whether the agent may run commands in terminals here; all five methods are served then (INIT-18)."""
+    on_terminal: Callable[[ClientSession, LocalTerminal], None] | None = None
+    """Told of every change of a terminal, for the application to show it live (TERM-16)."""
     elicit_form: AskForm | None = None
     """Shows a form to the user; announced when given (ELIC-05)."""
     elicit_url: AskUrl | None = None
@@ -195,6 +198,7 @@ class ClientSide:
         handlers.on_notification(SESSION_UPDATE, self._update)
         add_services(handlers, client, self)
         self.connection = Connection(transport, CLIENT, handlers, on_report=on_report, on_frame=on_frame)
+        self.connection.when_ended(self.elicitations.close)
 
     def __repr__(self) -> str:
         name = None if self._initialized is None or self.info is None else self.info.name
@@ -459,7 +463,14 @@ class ClientSide:
     def _register(self, session_id: SessionId, roots: Roots, *, replaying: bool = False) -> ClientSession:
         if session_id in self._sessions:
             raise LocalProtocolError(f"session {session_id} is open already")
-        session = ClientSession(session_id, roots, self.connection, self._client.on_update, replaying=replaying)
+        session = ClientSession(
+            session_id,
+            roots,
+            self.connection,
+            on_update=self._client.on_update,
+            on_terminal=self._client.on_terminal,
+            replaying=replaying,
+        )
         self._sessions[session_id] = session
         return session
 

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
+import attrs
+
 from acp_ref.elicitation import answer_elicitation
 from acp_ref.errors import RequestError
 from acp_ref.handlers import Handlers
@@ -69,8 +71,11 @@ def add_services(handlers: Handlers, client: Client, side: ClientSide) -> None:
     ) -> Awaitable[RequestPermissionResponse]:
         session = side.session(params.session_id)
         session.state.introduce(params.tool_call)  # PERM-09
+        # The agent need not repeat what it told before; whoever decides sees all of it (PERM-07).
+        whole = session.state.tool_calls[params.tool_call.tool_call_id].as_update()
+        question = attrs.evolve(params, tool_call=whole)
         return session.ask(
-            lambda: answer_permission(params, client.request_permission, session.remembered, side.connection.report),
+            lambda: answer_permission(question, client.request_permission, session.remembered, side.connection.report),
             RequestPermissionResponse(outcome=CancelledPermissionOutcome()),
         )
 

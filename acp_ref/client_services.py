@@ -18,6 +18,7 @@ import attrs
 import trio
 
 from acp_ref.elicitation import OpenElicitations, accepted_content, check_url, consented
+from acp_ref.elicitation_forms import check_form, lint_form
 from acp_ref.errors import CapabilityError, RequestError
 from acp_ref.methods import (
     COMPLETE_ELICITATION,
@@ -180,13 +181,17 @@ class ClientServices:
 
         Raises:
           CapabilityError: the client shows no forms (ELIC-06). Nothing was sent.
+          LocalProtocolError: the form is none that a client can show. Nothing was sent.
           RemoteProtocolError: the answer does not fit the form (ELIC-13).
           RequestError: the client refused.
         """
         if not self.can_elicit_forms:
             raise CapabilityError(CREATE_ELICITATION.name, ELICITATION_GATES[ElicitationFormRequest].path)
+        check_form(schema)
         scope = ElicitationSessionScope(session_id=self._session_id, tool_call_id=tool_call_id)
         request = ElicitationFormRequest(message=message, scope=scope, requested_schema=schema)
+        for warning in lint_form(request):  # ELIC-15, ELIC-33
+            self._connection.report(Report(kind=ReportKind.DEGRADED, method=CREATE_ELICITATION.name, reason=warning))
         return accepted_content(schema, await self._connection.request(CREATE_ELICITATION, request))
 
     @asynccontextmanager

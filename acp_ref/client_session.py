@@ -57,7 +57,7 @@ from acp_ref.schema import (
 from acp_ref.session_config_options import flatten
 from acp_ref.session_state import SessionState
 from acp_ref.slash_commands import command_prompt
-from acp_ref.terminals import Terminals
+from acp_ref.terminals import LocalTerminal, Terminals
 
 if TYPE_CHECKING:
     from acp_ref._jsonrpc import JSONObject
@@ -213,8 +213,9 @@ class ClientSession:
         session_id: SessionId,
         roots: Roots,
         connection: Connection,
-        on_update: Callable[[ClientSession, SessionUpdate], None] | None,
         *,
+        on_update: Callable[[ClientSession, SessionUpdate], None] | None = None,
+        on_terminal: Callable[[ClientSession, LocalTerminal], None] | None = None,
         replaying: bool = False,
     ) -> None:
         self.id = session_id
@@ -226,6 +227,7 @@ class ClientSession:
         self.remembered = RememberedPermissions()
         self._connection = connection
         self._on_update = on_update
+        self._on_terminal = on_terminal
         self._turn: ClientTurn | None = None
         self._cancelling = False
         self._questions: set[trio.CancelScope] = set()
@@ -418,7 +420,12 @@ class ClientSession:
         async with self._starting_terminals:
             if self._terminals is None:
                 self._check_open()
-                terminals = Terminals(cwd=self.cwd)
+                show = self._on_terminal
+                terminals = Terminals(
+                    cwd=self.cwd,
+                    on_change=None if show is None else lambda terminal: show(self, terminal),
+                    on_report=self._connection.report,
+                )
                 await self._connection.nursery.start(terminals.run)
                 self._terminals = terminals
             return self._terminals

@@ -140,6 +140,7 @@ class Connection:
         self._reading = trio.CancelScope()
         self._written = trio.Event()
         self._frames_received = 0
+        self._when_ended: list[Callable[[], None]] = []
 
     def __repr__(self) -> str:
         return f"<Connection as {self.role.name}, {self._state.value}>"
@@ -249,6 +250,10 @@ class Connection:
             writes=self._outbox.writes,
             outbox_bytes=self._outbox.queued_bytes,
         )
+
+    def when_ended(self, then: Callable[[], None]) -> None:
+        """Call ``then`` when the conversation is over, for whatever reason. It must not wait and must not raise."""
+        self._when_ended.append(then)
 
     @property
     def state(self) -> ConnectionState:
@@ -382,6 +387,8 @@ class Connection:
         self._ended = reason
         self._state = ConnectionState.ENDED
         self._outgoing.end(reason)
+        for then in self._when_ended:
+            then()
 
     # --------------------------------------------------------------------------------------------- one message
 

@@ -126,6 +126,10 @@ class AgentSessions(Generic[S]):
             raise RequestError.invalid_request(f"session {session_id} is being loaded")
         return session
 
+    def end(self) -> None:
+        """The connection is over: nobody will be asked anything any more."""
+        self._elicitations.close()
+
     def add_to(self, handlers: Handlers) -> None:
         """Handle what the agent announces, and only that (GEN-03, GEN-04)."""
         handlers.on_request(NEW_SESSION, self._new)

@@ -150,6 +150,21 @@ class ToolCallState:
         """Whether nothing more is expected of it."""
         return self.cancelled or self.status in (ToolCallStatus.COMPLETED, ToolCallStatus.FAILED)
 
+    def as_update(self) -> ToolCallUpdate:
+        """All that is known of it, as one update."""
+        return ToolCallUpdate(
+            tool_call_id=self.tool_call_id,
+            title=self.title or None,
+            name=self.name,
+            kind=self.kind,
+            status=self.status,
+            content=[*self.content],
+            locations=[*self.locations],
+            raw_input=self.raw_input,
+            raw_output=self.raw_output,
+            meta=self.meta,
+        )
+
     def merge(self, update: ToolCallUpdate) -> None:
         """Absent and null leave a field as it was (TOOL-07, TOOL-09, D-38)."""
         if update.title is not None:
