@@ -66,9 +66,10 @@ def structure_hook(t: TypeForm[T]) -> Callable[[JSON], T]:
     It raises :class:`InvalidPayload`, with every fault in it. Where a ``t`` is an object, None is read as ``{}``: so
     may empty params (D-35) and empty results (D-36) come.
     """
-    if t not in _structure_hooks:
-        _structure_hooks[t] = _make_structure_hook(t)
-    return cast("Callable[[JSON], T]", _structure_hooks[t])
+    hook = _structure_hooks.get(t)
+    if hook is None:
+        hook = _structure_hooks[t] = _make_structure_hook(t)
+    return cast("Callable[[JSON], T]", hook)
 
 
 def _make_structure_hook(t: object) -> Callable[[JSON], object]:
@@ -121,9 +122,10 @@ def unstructure_hook(t: TypeForm[T]) -> Callable[[T], JSON]:
     It raises :class:`InvalidPayload`, with every fault in it, for a value that its type does not allow: an unlisted
     value of a closed enum, an integer out of range, and what JSON cannot say, such as NaN.
     """
-    if t not in _unstructure_hooks:
-        _unstructure_hooks[t] = _make_unstructure_hook(t)
-    return cast("Callable[[T], JSON]", _unstructure_hooks[t])
+    hook = _unstructure_hooks.get(t)
+    if hook is None:
+        hook = _unstructure_hooks[t] = _make_unstructure_hook(t)
+    return cast("Callable[[T], JSON]", hook)
 
 
 def _make_unstructure_hook(t: object) -> Callable[[object], object]:
