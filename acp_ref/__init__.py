@@ -29,13 +29,13 @@ from acp_ref.agent_process import AgentStartError as AgentStartError
 from acp_ref.agent_session import AgentSession as AgentSession
 from acp_ref.agent_session import SessionOrigin as SessionOrigin
 from acp_ref.client import Client as Client
-from acp_ref.client import ClientSide as ClientSide
 from acp_ref.client import open_agent as open_agent
 from acp_ref.client import open_agent_process as open_agent_process
 from acp_ref.client_services import ClientServices as ClientServices
 from acp_ref.client_services import RemoteTerminal as RemoteTerminal
 from acp_ref.client_session import ClientSession as ClientSession
-from acp_ref.client_session import ClientTurn as ClientTurn
+from acp_ref.client_side import ClientSide as ClientSide
+from acp_ref.client_turn import ClientTurn as ClientTurn
 from acp_ref.connection import Connection as Connection
 from acp_ref.connection import open_connection as open_connection
 from acp_ref.errors import AuthRequired as AuthRequired

@@ -56,7 +56,8 @@ from acp_ref.schema import (
 )
 
 if TYPE_CHECKING:
-    from acp_ref.client import Client, ClientSide
+    from acp_ref.client import Client
+    from acp_ref.client_side import ClientSide
     from acp_ref.connection import Connection
     from acp_ref.requests import IncomingRequest
 

@@ -5,13 +5,11 @@ https://agentclientprotocol.com/protocol/prompt-turn
 
 Theory of operation. A session has no task of its own at the client: the connection's reader hands it the agent's
 updates in wire order (:meth:`ClientSession.receive`) and settles its turn in the same order, so a turn's updates are
-complete when its stop reason is there. Updates queue without bound, for a reader that waited for the application would
-be a reader that can hang.
+complete when its stop reason is there.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, TypeVar, final
@@ -19,7 +17,8 @@ from typing import TYPE_CHECKING, TypeVar, final
 import attrs
 import trio
 
-from acp_ref.errors import CapabilityError, LocalProtocolError, RequestError
+from acp_ref.client_turn import ClientTurn
+from acp_ref.errors import CapabilityError, ErrorCode, LocalProtocolError, RemoteProtocolError, RequestError
 from acp_ref.methods import (
     CANCEL,
     CLOSE_SESSION,
@@ -32,7 +31,6 @@ from acp_ref.permissions import RememberedPermissions
 from acp_ref.reports import Report, ReportKind
 from acp_ref.schema import (
     AgentCapabilities,
-    AgentMessageChunk,
     CancelNotification,
     CloseSessionRequest,
     ConfigOptionUpdate,
@@ -65,7 +63,7 @@ if TYPE_CHECKING:
     from acp_ref.requests import OutgoingRequest
     from acp_ref.roots import Roots
 
-__all__ = ["ClientSession", "ClientSessionStatistics", "ClientTurn"]
+__all__ = ["ClientSession", "ClientSessionStatistics"]
 
 R = TypeVar("R")
 
@@ -78,116 +76,6 @@ class ClientSessionStatistics:
     """Updates that came so far, those of a replay included."""
     updates_queued: int
     """Updates of the turn that the application has not taken yet."""
-
-
-@final
-class ClientTurn:
-    """One prompt turn: an async iterable of the agent's updates, in order, that ends with a stop reason.
-
-    Made by :meth:`ClientSession.prompt`. Iterate it in one task only.
-    """
-
-    session: ClientSession
-    """The session it belongs to."""
-    stop_reason: StopReason | str | None
-    """Why it ended (PROMPT-17); None while it runs. A plain ``str`` is a reason this version does not know."""
-
-    def __init__(self, session: ClientSession) -> None:
-        self.session = session
-        self.stop_reason = None
-        self._updates: deque[SessionUpdate] = deque()
-        self._wanted = True
-        self._error: Exception | None = None
-        self._over = False
-        self._news = trio.lowlevel.ParkingLot()
-        self._waiting = False
-
-    def __aiter__(self) -> ClientTurn:
-        return self
-
-    async def __anext__(self) -> SessionUpdate:
-        """The next update. A checkpoint only when there is none yet, otherwise only a chance to be cancelled.
-
-        Raises:
-          StopAsyncIteration: the turn is over, and :attr:`stop_reason` is set.
-          RequestError: the agent answered the prompt with an error; :class:`AuthRequired` for -32000.
-          RemoteProtocolError, trio.BrokenResourceError, trio.ClosedResourceError: see :meth:`Connection.request`.
-        """
-        await trio.lowlevel.checkpoint_if_cancelled()
-        while not self._updates:
-            if self._over:
-                if self._error is not None:
-                    raise self._error
-                raise StopAsyncIteration
-            self._waiting = True
-            await self._news.park()
-        return self._updates.popleft()
-
-    async def wait(self) -> StopReason | str:
-        """Wait for the end of the turn without looking at its updates; ``session.state`` has them all.
-
-        Raises:
-          as :meth:`__anext__`.
-        """
-        self._wanted = False
-        self._updates.clear()
-        while not self._over:
-            self._waiting = True
-            await self._news.park()
-        if self._error is not None:
-            raise self._error
-        assert self.stop_reason is not None
-        return self.stop_reason
-
-    async def text(self) -> str:
-        """The text of the agent's answer, once the turn is over. Thoughts and tool calls are not part of it.
-
-        Raises:
-          as :meth:`__anext__`.
-        """
-        parts = [
-            update.content.text
-            async for update in self
-            if isinstance(update, AgentMessageChunk) and isinstance(update.content, TextContent)
-        ]
-        return "".join(parts)
-
-    @property
-    def over(self) -> bool:
-        """Whether the answer came, or never will."""
-        return self._over
-
-    def cancel(self) -> None:
-        """Ask the agent to stop (CANCEL-01). The turn goes on until its answer, ``cancelled`` (CANCEL-10)."""
-        if not self._over:
-            self.session.cancel()
-
-    # --------------------------------------------------------------------------------------- called in wire order
-
-    def receive(self, update: SessionUpdate) -> None:
-        """An update of the turn came."""
-        if self._wanted:
-            self._updates.append(update)
-            if self._waiting:
-                self._waiting = False
-                self._news.unpark_all()
-
-    def abandon(self) -> None:
-        """Nobody looks at the updates any more."""
-        self._wanted = False
-        self._updates.clear()
-
-    def settle(self, stop_reason: StopReason | str | None, error: Exception | None) -> None:
-        """The turn is over."""
-        self.stop_reason = stop_reason
-        self._error = error
-        self._over = True
-        self._news.unpark_all()
-
-    @property
-    def queued(self) -> int:
-        """Updates that were not taken yet."""
-        return len(self._updates)
 
 
 @final
@@ -449,8 +337,8 @@ class ClientSession:
                 await self._connection.request(CLOSE_SESSION, CloseSessionRequest(session_id=self.id))
             except (CapabilityError, trio.BrokenResourceError, trio.ClosedResourceError):
                 pass  # SETUP-52: an agent that did not announce it is not asked
-            except RequestError as exc:
-                if exc.code != -32002:
+            except (RequestError, RemoteProtocolError) as exc:
+                if not (isinstance(exc, RequestError) and exc.code == ErrorCode.RESOURCE_NOT_FOUND):
                     self._connection.report(
                         Report(kind=ReportKind.DEGRADED, reason=f"closing session {self.id} failed: {exc}", error=exc)
                     )

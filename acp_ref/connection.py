@@ -26,7 +26,7 @@ bug never ends the connection, and nothing of it but "Internal error" reaches th
 from __future__ import annotations
 
 import copy
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import Final, Literal, TypeAlias, TypeVar, final
 
@@ -337,18 +337,6 @@ class Connection:
         self._end(trio.ClosedResourceError("this connection was closed"))
         self._reading.cancel()
         await trio.lowlevel.checkpoint()
-
-    def start_soon(self, work: Callable[[], Awaitable[None]], name: str) -> None:
-        """Run ``work`` in the connection's nursery, if it still has one; an exception of it is reported, no more."""
-
-        async def contained() -> None:
-            try:
-                await work()
-            except Exception as exc:
-                self.report(Report(kind=ReportKind.HANDLER_FAILED, reason=f"{name} failed", error=exc))
-
-        if self._nursery is not None and self._ended is None:
-            self._nursery.start_soon(contained, name=name)
 
     @property
     def nursery(self) -> trio.Nursery:

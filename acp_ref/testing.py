@@ -17,7 +17,8 @@ import trio.testing
 from acp_ref._framing import Frame
 from acp_ref._jsonrpc import JSON, JSONObject, dumps, loads
 from acp_ref.agent import Agent, AgentSide
-from acp_ref.client import Client, ClientSide
+from acp_ref.client import Client
+from acp_ref.client_side import ClientSide
 from acp_ref.connection import Connection, open_connection
 from acp_ref.handlers import Handlers
 from acp_ref.methods import Role

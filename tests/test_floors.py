@@ -22,7 +22,7 @@ FLOORS: Final[Mapping[int, str]] = {
     1: "schema",
     2: "_converter",
     3: "methods _state",
-    4: "connection handlers requests transports _outbox",
+    4: "connection handlers requests transports _incoming _outgoing _outbox _nursery",
     6: "agent client prompt_turn session_setup",
     7: "testing spec demo reference_agent reference_client cli __main__ __init__",
 }
