@@ -716,6 +716,21 @@ def test_bad_items_are_left_out_one_by_one_where_the_schema_says_so() -> None:
     assert errors(ListSessionsResponse, {}) == ["$.sessions: required"]
 
 
+def test_items_that_were_left_out_are_noticed() -> None:
+    plan: JSON = {"entries": [{"content": "x", "priority": "low", "status": "pending"}, {}]}
+    assert len(structure(Plan, plan).entries) == 1
+    assert take_salvaged()
+
+
+def test_a_value_given_up_is_reported_with_all_that_was_wrong_in_it() -> None:
+    answer: JSON = {"protocolVersion": 1, "agentInfo": {"name": 5, "title": 5, "version": "1"}}
+    assert structure(InitializeResponse, answer).agent_info is None
+    assert salvages(InitializeResponse, answer) == [
+        Salvage("$.agentInfo.name", "expected string, got integer"),
+        Salvage("$.agentInfo.title", "expected string, got integer"),
+    ]
+
+
 def test_a_malformed_capability_is_not_there_and_its_siblings_are() -> None:
     answer: JSON = {
         "protocolVersion": 1,
