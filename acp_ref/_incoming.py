@@ -128,6 +128,13 @@ class Incoming:
             else:
                 self.take_notification(message)
 
+    async def wait_released(self, timeout: float) -> None:
+        """The input has ended, perhaps while ``initialize`` is being answered: what is held behind it was read all the
+        same, so let it begin first."""
+        with trio.move_on_after(timeout):
+            while self._held and self._connection.state is ConnectionState.INITIALIZING:
+                await self._changed.park()
+
     def _held_with(self, request_id: RequestId) -> jsonrpc.Request | None:
         for message in self._held:  # ids are never bool or float here, so == is exact
             if isinstance(message, jsonrpc.Request) and message.id == request_id:

@@ -322,6 +322,7 @@ class Connection:
                 task_status.started()
                 with self._reading:
                     await self._read()
+                    await self._incoming.wait_released(self._drain_timeout)
                 self._end(trio.BrokenResourceError(f"the {_other(self.role)} closed the connection"))
                 await self._incoming.finish(self._drain_timeout)
                 self._outbox.close()
