@@ -15,14 +15,12 @@ from typing import Final, TypeAlias
 import attrs
 
 from acp_ref.errors import CapabilityError, LocalProtocolError
+from acp_ref.methods import BOOLEAN_CONFIG_OPTION_GATE, SESSION_UPDATE, SESSION_UPDATE_GATES
 from acp_ref.roots import is_absolute
 from acp_ref.schema import (
     ClientCapabilities,
-    CompactionSummaryChunk,
-    CompactionUpdate,
     ConfigOptionUpdate,
     Diff,
-    Notice,
     SessionConfigBoolean,
     SessionConfigOption,
     SessionUpdate,
@@ -39,8 +37,7 @@ Rule: TypeAlias = Callable[[SessionUpdate, ClientCapabilities], SessionUpdate]
 
 def announces_booleans(client: ClientCapabilities) -> bool:
     """Whether boolean config options may be sent to this client (CONF-06)."""
-    session = client.session
-    return session is not None and session.config_options is not None and session.config_options.boolean is not None
+    return BOOLEAN_CONFIG_OPTION_GATE.is_open(client)
 
 
 def without_booleans(options: Sequence[SessionConfigOption], client: ClientCapabilities) -> list[SessionConfigOption]:
@@ -50,15 +47,10 @@ def without_booleans(options: Sequence[SessionConfigOption], client: ClientCapab
     return [option for option in options if not isinstance(option, SessionConfigBoolean)]
 
 
-def _notice(update: SessionUpdate, client: ClientCapabilities) -> SessionUpdate:
-    if client.session is None or client.session.notices is None:  # NOTE-01
-        raise CapabilityError("session/update (notice)", "clientCapabilities.session.notices")
-    return update
-
-
-def _compaction(update: SessionUpdate, client: ClientCapabilities) -> SessionUpdate:
-    if client.session is None or client.session.compaction is None:  # COMP-01
-        raise CapabilityError("session/update (compaction)", "clientCapabilities.session.compaction")
+def _gated(update: SessionUpdate, client: ClientCapabilities) -> SessionUpdate:
+    gate = SESSION_UPDATE_GATES[type(update)]
+    if not gate.is_open(client):  # NOTE-01, COMP-01
+        raise CapabilityError(SESSION_UPDATE.name, gate.path)
     return update
 
 
@@ -92,9 +84,7 @@ def check_tool_call(content: Sequence[ToolCallContent], locations: Sequence[Tool
 
 
 RULES: Final[Mapping[type, Rule]] = {
-    Notice: _notice,
-    CompactionUpdate: _compaction,
-    CompactionSummaryChunk: _compaction,
+    **dict.fromkeys(SESSION_UPDATE_GATES, _gated),
     ConfigOptionUpdate: _config_options,
     ToolCall: _tool_call,
     ToolCallUpdate: _tool_call,
