@@ -11,9 +11,8 @@ from __future__ import annotations
 import enum
 from typing import Annotated, Final, Literal, NamedTuple, NewType, TypeAlias, TypeVar
 
-import attrs
-
 from acp_ref._jsonrpc import JSONObject
+from acp_ref.schema._frozen import frozen
 
 T = TypeVar("T")
 
@@ -38,7 +37,7 @@ class OpenEnum(enum.StrEnum):
     """An enum that the protocol leaves open: a value it does not list is legal, and stays a plain ``str``."""
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class Unknown:
     """A variant of a union that this version does not know, such as an update from a later version or an extension.
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 import enum
 from typing import ClassVar
 
-import attrs
-
 from acp_ref.schema._base import Meta, SkipInvalidItems
+from acp_ref.schema._frozen import frozen
 
 
 class PlanEntryPriority(enum.StrEnum):
@@ -35,7 +34,7 @@ class PlanEntryStatus(enum.StrEnum):
     """Done."""
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class PlanEntry:
     """One task of a plan."""
 
@@ -48,7 +47,7 @@ class PlanEntry:
     meta: Meta = None
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class Plan:
     """The whole plan as it is now; it replaces the one before."""
 

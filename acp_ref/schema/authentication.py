@@ -10,12 +10,13 @@ from typing import ClassVar, NewType, TypeAlias
 import attrs
 
 from acp_ref.schema._base import DefaultOnError, DefaultOnNull, Meta, OmitEmpty, Unknown, Untagged
+from acp_ref.schema._frozen import frozen
 
 AuthMethodId = NewType("AuthMethodId", str)
 """Names an authentication method of an agent."""
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class AuthCapabilities:
     """Which opt-in authentication methods a client can carry out."""
 
@@ -24,14 +25,14 @@ class AuthCapabilities:
     meta: Meta = None
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class LogoutCapabilities:
     """Announces ``logout``."""
 
     meta: Meta = None
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class AgentAuthCapabilities:
     """What an agent offers besides ``authenticate``."""
 
@@ -40,7 +41,7 @@ class AgentAuthCapabilities:
     meta: Meta = None
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class AuthMethodAgent:
     """A method the agent carries out by itself when ``authenticate`` names it."""
 
@@ -55,7 +56,7 @@ class AuthMethodAgent:
     meta: Meta = None
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class AuthMethodTerminal:
     """A method the client carries out by running the agent's command in a terminal; never named by ``authenticate``.
 
@@ -81,7 +82,7 @@ AuthMethod: TypeAlias = AuthMethodTerminal | AuthMethodAgent | Unknown
 """One way to log in. ``authenticate`` is never called with an unknown one (D-19)."""
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class AuthenticateRequest:
     """Log in by one of the announced methods."""
 
@@ -90,21 +91,21 @@ class AuthenticateRequest:
     meta: Meta = None
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class AuthenticateResponse:
     """The login succeeded."""
 
     meta: Meta = None
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class LogoutRequest:
     """End the login: sessions need a new one from now on."""
 
     meta: Meta = None
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class LogoutResponse:
     """The login is over."""
 

@@ -5,13 +5,12 @@ https://agentclientprotocol.com/protocol/cancellation
 
 from __future__ import annotations
 
-import attrs
-
 from acp_ref._jsonrpc import RequestId
 from acp_ref.schema._base import Meta
+from acp_ref.schema._frozen import frozen
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class CancelRequestNotification:
     """The caller does not need the answer any more. It still gets one: a result, or -32800."""
 

@@ -7,16 +7,15 @@ from __future__ import annotations
 
 from typing import ClassVar, NewType
 
-import attrs
-
 from acp_ref.schema._base import UNSET, DefaultOnError, Meta, OpenEnum, PatchMeta, SkipInvalidItems, UnsetType
+from acp_ref.schema._frozen import frozen
 from acp_ref.schema.content import ContentBlock
 
 CompactionId = NewType("CompactionId", str)
 """Names a compaction within its session; never used twice (COMP-05)."""
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class CompactionCapabilities:
     """Announces that a client takes compaction updates."""
 
@@ -34,7 +33,7 @@ class CompactionStatus(OpenEnum):
     """It was given up."""
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class CompactionUpdate:
     """The agent condenses its context: a compaction begins or changes (COMP-02).
 
@@ -54,7 +53,7 @@ class CompactionUpdate:
     meta: PatchMeta = UNSET
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class CompactionSummaryChunk:
     """One more block of a compaction's summary; an unknown id begins a compaction (COMP-04)."""
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 import enum
 from typing import ClassVar, TypeAlias
 
-import attrs
-
 from acp_ref.schema._base import DefaultOnError, Int64, Meta, SkipInvalidItems, Unknown
+from acp_ref.schema._frozen import frozen
 
 
 class Role(enum.StrEnum):
@@ -22,7 +21,7 @@ class Role(enum.StrEnum):
     """The user."""
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class Annotations:
     """Hints on how to use or show a piece of content (CONTENT-10)."""
 
@@ -35,7 +34,7 @@ class Annotations:
     meta: Meta = None
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class TextContent:
     """Text, in Markdown."""
 
@@ -48,7 +47,7 @@ class TextContent:
     meta: Meta = None
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class ImageContent:
     """An image."""
 
@@ -65,7 +64,7 @@ class ImageContent:
     meta: Meta = None
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class AudioContent:
     """Sound."""
 
@@ -80,7 +79,7 @@ class AudioContent:
     meta: Meta = None
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class ResourceLink:
     """A resource that is named but not contained."""
 
@@ -103,7 +102,7 @@ class ResourceLink:
     meta: Meta = None
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class TextResourceContents:
     """A resource that is text."""
 
@@ -116,7 +115,7 @@ class TextResourceContents:
     meta: Meta = None
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class BlobResourceContents:
     """A resource that is bytes."""
 
@@ -133,7 +132,7 @@ EmbeddedResourceResource: TypeAlias = TextResourceContents | BlobResourceContent
 """The contents of a resource. It has either ``text`` or ``blob``; both is malformed (CONTENT-07)."""
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class EmbeddedResource:
     """A resource with its contents."""
 

@@ -24,6 +24,7 @@ from acp_ref.schema._base import (
     Unknown,
     Untagged,
 )
+from acp_ref.schema._frozen import frozen
 from acp_ref.schema.tool_calls import ToolCallId
 
 ElicitationId = NewType("ElicitationId", str)
@@ -32,21 +33,21 @@ ElicitationId = NewType("ElicitationId", str)
 # ------------------------------------------------------------------------------------------------ capabilities
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class ElicitationFormCapabilities:
     """Announces form mode."""
 
     meta: Meta = None
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class ElicitationUrlCapabilities:
     """Announces URL mode."""
 
     meta: Meta = None
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class ElicitationCapabilities:
     """Which modes of ``elicitation/create`` a client handles; none of them when both are None (ELIC-05)."""
 
@@ -80,7 +81,7 @@ class StringFormat(OpenEnum):
     """A day and a time."""
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class EnumOption:
     """A value to choose and its title."""
 
@@ -93,7 +94,7 @@ class EnumOption:
     meta: Meta = None
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class StringPropertySchema:
     """A text, or one of several values when ``enum`` or ``one_of`` is there."""
 
@@ -120,7 +121,7 @@ class StringPropertySchema:
     meta: Meta = None
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class NumberPropertySchema:
     """A number."""
 
@@ -139,7 +140,7 @@ class NumberPropertySchema:
     meta: Meta = None
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class IntegerPropertySchema:
     """A whole number."""
 
@@ -158,7 +159,7 @@ class IntegerPropertySchema:
     meta: Meta = None
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class BooleanPropertySchema:
     """Yes or no."""
 
@@ -173,7 +174,7 @@ class BooleanPropertySchema:
     meta: Meta = None
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class StringMultiSelectItems:
     """The values that a multiple choice offers."""
 
@@ -184,7 +185,7 @@ class StringMultiSelectItems:
     meta: Meta = None
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class TitledMultiSelectItems:
     """The values that a multiple choice offers, with titles."""
 
@@ -199,7 +200,7 @@ MultiSelectItems: TypeAlias = StringMultiSelectItems | TitledMultiSelectItems | 
 """What a multiple choice offers."""
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class MultiSelectPropertySchema:
     """Any of several values."""
 
@@ -231,7 +232,7 @@ ElicitationPropertySchema: TypeAlias = (
 """One field of a form. An unknown one is never shown as one that is known (ELIC-41)."""
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class ElicitationSchema:
     """A form: an object whose properties are its fields. ``type`` and ``properties`` are always written (ELIC-43)."""
 
@@ -251,7 +252,7 @@ class ElicitationSchema:
 # ------------------------------------------------------------------------------------------------ elicitation/create
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class ElicitationSessionScope:
     """The question belongs to a session, and perhaps to a tool call in it."""
 
@@ -261,7 +262,7 @@ class ElicitationSessionScope:
     """The tool call."""
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class ElicitationRequestScope:
     """The question belongs to a request of the client outside a session, such as ``authenticate`` (D-42)."""
 
@@ -273,7 +274,7 @@ ElicitationScope: TypeAlias = ElicitationSessionScope | ElicitationRequestScope
 """What a question belongs to: exactly one of the two (ELIC-09)."""
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class ElicitationFormRequest:
     """Ask the user to fill in a form. Never for secrets (ELIC-15)."""
 
@@ -288,7 +289,7 @@ class ElicitationFormRequest:
     meta: Meta = None
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class ElicitationUrlRequest:
     """Ask the user to go to a page and do something there."""
 
@@ -312,7 +313,7 @@ ElicitationContentValue: TypeAlias = str | int | float | bool | list[str]
 """What the user filled into one field."""
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class ElicitationAccept:
     """The user filled in the form, or agreed to go to the page, which is not to say that they are done (ELIC-18)."""
 
@@ -323,7 +324,7 @@ class ElicitationAccept:
     meta: Meta = None
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class ElicitationDecline:
     """The user said no."""
 
@@ -332,7 +333,7 @@ class ElicitationDecline:
     meta: Meta = None
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class ElicitationCancel:
     """The user put the question aside without an answer."""
 
@@ -345,7 +346,7 @@ CreateElicitationResponse: TypeAlias = ElicitationAccept | ElicitationDecline | 
 """What the user did. An unknown action is no consent (ELIC-42)."""
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class CompleteElicitationNotification:
     """What the user did on the page of a URL elicitation is done."""
 

@@ -5,12 +5,11 @@ https://agentclientprotocol.com/protocol/file-system
 
 from __future__ import annotations
 
-import attrs
-
 from acp_ref.schema._base import Meta, SessionId, UInt32
+from acp_ref.schema._frozen import frozen
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class ReadTextFileRequest:
     """Read a text file as the client has it, unsaved changes included."""
 
@@ -25,7 +24,7 @@ class ReadTextFileRequest:
     meta: Meta = None
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class ReadTextFileResponse:
     """What the file holds."""
 
@@ -34,7 +33,7 @@ class ReadTextFileResponse:
     meta: Meta = None
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class WriteTextFileRequest:
     """Write a text file, which need not exist."""
 
@@ -47,7 +46,7 @@ class WriteTextFileRequest:
     meta: Meta = None
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class WriteTextFileResponse:
     """The file is written."""
 

@@ -10,6 +10,7 @@ from typing import Annotated, NewType
 import attrs
 
 from acp_ref.schema._base import Bounds, DefaultOnError, Meta, SkipInvalidItems
+from acp_ref.schema._frozen import frozen
 from acp_ref.schema.authentication import AgentAuthCapabilities, AuthCapabilities, AuthMethod
 from acp_ref.schema.compaction import CompactionCapabilities
 from acp_ref.schema.elicitation import ElicitationCapabilities
@@ -19,7 +20,7 @@ ProtocolVersion = NewType("ProtocolVersion", int)
 """A major version of the protocol, 0 to 65 535. It grows only with incompatible changes."""
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class Implementation:
     """The name and version of a client or an agent."""
 
@@ -35,7 +36,7 @@ class Implementation:
 # ------------------------------------------------------------------------------------------------ what a client can do
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class FileSystemCapabilities:
     """Which file methods a client handles."""
 
@@ -46,14 +47,14 @@ class FileSystemCapabilities:
     meta: Meta = None
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class BooleanConfigOptionCapabilities:
     """Announces that a client can show config options that are on or off."""
 
     meta: Meta = None
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class SessionConfigOptionsCapabilities:
     """Which kinds of config options a client can show, beyond the select options that all can."""
 
@@ -62,7 +63,7 @@ class SessionConfigOptionsCapabilities:
     meta: Meta = None
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class ClientSessionCapabilities:
     """Which parts of a session, beyond those that all clients take, a client can show."""
 
@@ -75,7 +76,7 @@ class ClientSessionCapabilities:
     meta: Meta = None
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class ClientCapabilities:
     """What a client can do for its agent. What is not announced is not there."""
 
@@ -95,7 +96,7 @@ class ClientCapabilities:
 # ------------------------------------------------------------------------------------------------ what an agent can do
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class PromptCapabilities:
     """Which content a prompt may hold, beyond text and resource links, which all agents take."""
 
@@ -108,7 +109,7 @@ class PromptCapabilities:
     meta: Meta = None
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class McpCapabilities:
     """How an agent can reach MCP servers, beyond stdio, which all agents can."""
 
@@ -119,42 +120,42 @@ class McpCapabilities:
     meta: Meta = None
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class SessionListCapabilities:
     """Announces ``session/list``."""
 
     meta: Meta = None
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class SessionDeleteCapabilities:
     """Announces ``session/delete``."""
 
     meta: Meta = None
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class SessionAdditionalDirectoriesCapabilities:
     """Announces that sessions can have roots beside their working directory."""
 
     meta: Meta = None
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class SessionResumeCapabilities:
     """Announces ``session/resume``."""
 
     meta: Meta = None
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class SessionCloseCapabilities:
     """Announces ``session/close``."""
 
     meta: Meta = None
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class SessionCapabilities:
     """Which session methods an agent handles, beyond new, prompt, cancel and update, which all do."""
 
@@ -171,7 +172,7 @@ class SessionCapabilities:
     meta: Meta = None
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class AgentCapabilities:
     """What an agent can do. What is not announced is not there."""
 
@@ -191,7 +192,7 @@ class AgentCapabilities:
 # ------------------------------------------------------------------------------------------------ initialize
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class InitializeRequest:
     """The first message of a connection: agree on a version and tell what the client can do."""
 
@@ -204,7 +205,7 @@ class InitializeRequest:
     meta: Meta = None
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class InitializeResponse:
     """The version to speak and what the agent can do."""
 

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import attrs
-
 from acp_ref.schema._base import DefaultOnError, Meta, NonEmptyStr, OpenEnum
+from acp_ref.schema._frozen import frozen
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class NoticeCapabilities:
     """Announces that a client takes notices."""
 
@@ -28,7 +27,7 @@ class NoticeSeverity(OpenEnum):
     """Something is wrong."""
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class Notice:
     """Something to tell the user now. It is not part of the conversation and may get lost."""
 

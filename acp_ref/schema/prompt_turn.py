@@ -8,9 +8,8 @@ from __future__ import annotations
 import enum
 from typing import ClassVar, NewType, TypeAlias
 
-import attrs
-
 from acp_ref.schema._base import DefaultOnError, Meta, SessionId, UInt64, Unknown
+from acp_ref.schema._frozen import frozen
 from acp_ref.schema.agent_plan import Plan
 from acp_ref.schema.compaction import CompactionSummaryChunk, CompactionUpdate
 from acp_ref.schema.content import ContentBlock
@@ -25,7 +24,7 @@ MessageId = NewType("MessageId", str)
 """Names a message of a session; all its chunks bear it."""
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class PromptRequest:
     """What the user says: begin a turn."""
 
@@ -51,7 +50,7 @@ class StopReason(enum.StrEnum):
     """The client cancelled the turn."""
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class PromptResponse:
     """The turn ended."""
 
@@ -60,7 +59,7 @@ class PromptResponse:
     meta: Meta = None
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class CancelNotification:
     """Cancel the turn that runs in a session; its answer will be ``cancelled``."""
 
@@ -72,7 +71,7 @@ class CancelNotification:
 # ------------------------------------------------------------------------------------------------ session/update
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class UserMessageChunk:
     """A part of a message of the user, as when a session is loaded."""
 
@@ -85,7 +84,7 @@ class UserMessageChunk:
     meta: Meta = None
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class AgentMessageChunk:
     """A part of a message of the agent."""
 
@@ -98,7 +97,7 @@ class AgentMessageChunk:
     meta: Meta = None
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class AgentThoughtChunk:
     """A part of the agent's reasoning."""
 
@@ -111,7 +110,7 @@ class AgentThoughtChunk:
     meta: Meta = None
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class Cost:
     """What a session has cost so far."""
 
@@ -122,7 +121,7 @@ class Cost:
     meta: Meta = None
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class UsageUpdate:
     """How full the model's context is, and what the session has cost."""
 
@@ -157,7 +156,7 @@ SessionUpdate: TypeAlias = (
 """Something that happened in a session."""
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class SessionNotification:
     """Tell the client what happened in a session."""
 

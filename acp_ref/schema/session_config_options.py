@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from typing import ClassVar, NewType, TypeAlias
 
-import attrs
-
 from acp_ref.schema._base import DefaultOnError, Meta, OpenEnum, SessionId, SkipInvalidItems, Unknown, Untagged
+from acp_ref.schema._frozen import frozen
 
 SessionConfigId = NewType("SessionConfigId", str)
 """Names a config option of a session."""
@@ -32,7 +31,7 @@ class SessionConfigOptionCategory(OpenEnum):
     """How much it reasons."""
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class SessionConfigSelectOption:
     """One value of a select option."""
 
@@ -45,7 +44,7 @@ class SessionConfigSelectOption:
     meta: Meta = None
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class SessionConfigSelectGroup:
     """Some values of a select option under a heading."""
 
@@ -62,7 +61,7 @@ SessionConfigSelectOptions: TypeAlias = list[SessionConfigSelectOption] | list[S
 """The values of a select option, either all in groups or none."""
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class SessionConfigSelect:
     """A config option whose value is one of several, and the value it has."""
 
@@ -83,7 +82,7 @@ class SessionConfigSelect:
     meta: Meta = None
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class SessionConfigBoolean:
     """A config option that is on or off. Only for clients that announced ``session.configOptions.boolean``."""
 
@@ -106,7 +105,7 @@ SessionConfigOption: TypeAlias = SessionConfigSelect | SessionConfigBoolean | Un
 """A config option of a session and its state."""
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class SetSessionConfigSelectRequest:
     """Give a select option another value."""
 
@@ -121,7 +120,7 @@ class SetSessionConfigSelectRequest:
     meta: Meta = None
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class SetSessionConfigBooleanRequest:
     """Turn a boolean option on or off."""
 
@@ -140,7 +139,7 @@ SetSessionConfigOptionRequest: TypeAlias = SetSessionConfigSelectRequest | SetSe
 """Give a config option another value."""
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class SetSessionConfigOptionResponse:
     """The value was taken; other options may have changed with it."""
 
@@ -149,7 +148,7 @@ class SetSessionConfigOptionResponse:
     meta: Meta = None
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class ConfigOptionUpdate:
     """Config options changed without the client's doing."""
 

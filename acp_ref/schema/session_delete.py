@@ -5,12 +5,11 @@ https://agentclientprotocol.com/protocol/session-delete
 
 from __future__ import annotations
 
-import attrs
-
 from acp_ref.schema._base import Meta, SessionId
+from acp_ref.schema._frozen import frozen
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class DeleteSessionRequest:
     """Forget a stored session."""
 
@@ -19,7 +18,7 @@ class DeleteSessionRequest:
     meta: Meta = None
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class DeleteSessionResponse:
     """The session is forgotten."""
 

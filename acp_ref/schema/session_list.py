@@ -19,9 +19,10 @@ from acp_ref.schema._base import (
     SkipInvalidItems,
     UnsetType,
 )
+from acp_ref.schema._frozen import frozen
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class ListSessionsRequest:
     """Ask for the stored sessions, a page at a time."""
 
@@ -32,7 +33,7 @@ class ListSessionsRequest:
     meta: Meta = None
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class SessionInfo:
     """What is known of a stored session."""
 
@@ -49,7 +50,7 @@ class SessionInfo:
     meta: Meta = None
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class ListSessionsResponse:
     """One page of the stored sessions."""
 
@@ -60,7 +61,7 @@ class ListSessionsResponse:
     meta: Meta = None
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class SessionInfoUpdate:
     """What is known of the session changed. ``UNSET`` keeps a field, ``None`` clears it."""
 

@@ -7,15 +7,14 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar, NewType
 
-import attrs
-
 from acp_ref.schema._base import AlsoRead, DefaultOnError, Meta, SessionId, SkipInvalidItems
+from acp_ref.schema._frozen import frozen
 
 SessionModeId = NewType("SessionModeId", str)
 """Names a mode of a session."""
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class SessionMode:
     """A way in which an agent can work, such as asking first or editing at will."""
 
@@ -28,7 +27,7 @@ class SessionMode:
     meta: Meta = None
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class SessionModeState:
     """The modes of a session and the one it is in."""
 
@@ -39,7 +38,7 @@ class SessionModeState:
     meta: Meta = None
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class SetSessionModeRequest:
     """Put a session into another mode."""
 
@@ -50,14 +49,14 @@ class SetSessionModeRequest:
     meta: Meta = None
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class SetSessionModeResponse:
     """The session is in that mode now."""
 
     meta: Meta = None
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class CurrentModeUpdate:
     """The agent went into another mode by itself (MODE-05)."""
 

@@ -11,13 +11,14 @@ import attrs
 
 from acp_ref.schema._base import DefaultOnError, DefaultOnNull, Meta, OmitEmpty, SkipInvalidItems, Untagged
 from acp_ref.schema._base import SessionId as SessionId
+from acp_ref.schema._frozen import frozen
 from acp_ref.schema.session_config_options import SessionConfigOption
 from acp_ref.schema.session_modes import SessionModeState
 
 # ------------------------------------------------------------------------------------------------ MCP servers
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class EnvVariable:
     """A variable to set in the environment of a process."""
 
@@ -28,7 +29,7 @@ class EnvVariable:
     meta: Meta = None
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class HttpHeader:
     """A header to send with HTTP requests."""
 
@@ -39,7 +40,7 @@ class HttpHeader:
     meta: Meta = None
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class McpServerStdio:
     """An MCP server that the agent starts and talks to over its stdin and stdout; all agents can."""
 
@@ -56,7 +57,7 @@ class McpServerStdio:
     meta: Meta = None
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class McpServerHttp:
     """An MCP server reached over streamable HTTP. Only for agents that announced ``mcpCapabilities.http``."""
 
@@ -71,7 +72,7 @@ class McpServerHttp:
     meta: Meta = None
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class McpServerSse:
     """An MCP server reached over server-sent events. Only for agents that announced ``mcpCapabilities.sse``."""
 
@@ -92,7 +93,7 @@ McpServer: TypeAlias = McpServerHttp | McpServerSse | McpServerStdio
 # ------------------------------------------------------------------------------------------------ session/new
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class NewSessionRequest:
     """Open a session."""
 
@@ -105,7 +106,7 @@ class NewSessionRequest:
     meta: Meta = None
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class NewSessionResponse:
     """The session is open."""
 
@@ -121,7 +122,7 @@ class NewSessionResponse:
 # ------------------------------------------------------------------------------------------------ session/load
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class LoadSessionRequest:
     """Open a stored session; its conversation comes as ``session/update`` before the answer."""
 
@@ -136,7 +137,7 @@ class LoadSessionRequest:
     meta: Meta = None
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class LoadSessionResponse:
     """The session is open and its whole conversation was sent."""
 
@@ -150,7 +151,7 @@ class LoadSessionResponse:
 # ------------------------------------------------------------------------------------------------ session/resume
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class ResumeSessionRequest:
     """Open a stored session without being sent its conversation."""
 
@@ -165,7 +166,7 @@ class ResumeSessionRequest:
     meta: Meta = None
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class ResumeSessionResponse:
     """The session is open."""
 
@@ -179,7 +180,7 @@ class ResumeSessionResponse:
 # ------------------------------------------------------------------------------------------------ session/close
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class CloseSessionRequest:
     """Cancel what goes on in a session and let go of what it holds. A stored session stays stored."""
 
@@ -188,7 +189,7 @@ class CloseSessionRequest:
     meta: Meta = None
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class CloseSessionResponse:
     """The session is closed."""
 

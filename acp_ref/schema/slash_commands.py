@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from typing import ClassVar, TypeAlias
 
-import attrs
-
 from acp_ref.schema._base import DefaultOnError, Meta, SkipInvalidItems
+from acp_ref.schema._frozen import frozen
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class UnstructuredCommandInput:
     """All text after the command's name is its input."""
 
@@ -25,7 +24,7 @@ AvailableCommandInput: TypeAlias = UnstructuredCommandInput
 """What a command takes; today only text."""
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class AvailableCommand:
     """A command that a prompt may begin with."""
 
@@ -38,7 +37,7 @@ class AvailableCommand:
     meta: Meta = None
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class AvailableCommandsUpdate:
     """The commands of the session as they are now."""
 

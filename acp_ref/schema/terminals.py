@@ -10,13 +10,14 @@ from typing import NewType
 import attrs
 
 from acp_ref.schema._base import DefaultOnError, DefaultOnNull, Meta, SessionId, UInt32, UInt64
+from acp_ref.schema._frozen import frozen
 from acp_ref.schema.session_setup import EnvVariable
 
 TerminalId = NewType("TerminalId", str)
 """Names a terminal of a client."""
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class CreateTerminalRequest:
     """Start a command in a new terminal."""
 
@@ -35,7 +36,7 @@ class CreateTerminalRequest:
     meta: Meta = None
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class CreateTerminalResponse:
     """The command was started."""
 
@@ -44,7 +45,7 @@ class CreateTerminalResponse:
     meta: Meta = None
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class TerminalOutputRequest:
     """Ask for the output so far, without waiting."""
 
@@ -55,7 +56,7 @@ class TerminalOutputRequest:
     meta: Meta = None
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class TerminalExitStatus:
     """How a command ended."""
 
@@ -66,7 +67,7 @@ class TerminalExitStatus:
     meta: Meta = None
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class TerminalOutputResponse:
     """The output so far."""
 
@@ -79,7 +80,7 @@ class TerminalOutputResponse:
     meta: Meta = None
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class WaitForTerminalExitRequest:
     """Wait until the command has ended."""
 
@@ -90,7 +91,7 @@ class WaitForTerminalExitRequest:
     meta: Meta = None
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class WaitForTerminalExitResponse:
     """How the command ended."""
 
@@ -101,7 +102,7 @@ class WaitForTerminalExitResponse:
     meta: Meta = None
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class KillTerminalRequest:
     """End the command and keep the terminal."""
 
@@ -112,14 +113,14 @@ class KillTerminalRequest:
     meta: Meta = None
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class KillTerminalResponse:
     """The command was told to end."""
 
     meta: Meta = None
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class ReleaseTerminalRequest:
     """End the command if it still runs and let go of the terminal."""
 
@@ -130,7 +131,7 @@ class ReleaseTerminalRequest:
     meta: Meta = None
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class ReleaseTerminalResponse:
     """The terminal is gone."""
 

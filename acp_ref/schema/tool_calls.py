@@ -22,6 +22,7 @@ from acp_ref.schema._base import (
     Unknown,
     UnsetType,
 )
+from acp_ref.schema._frozen import frozen
 from acp_ref.schema.content import ContentBlock
 from acp_ref.schema.terminals import TerminalId
 
@@ -69,7 +70,7 @@ class ToolCallStatus(enum.StrEnum):
     """It failed."""
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class Content:
     """A piece of content that a tool made."""
 
@@ -80,7 +81,7 @@ class Content:
     meta: Meta = None
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class Diff:
     """What a tool changes in a file."""
 
@@ -95,7 +96,7 @@ class Diff:
     meta: Meta = None
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class Terminal:
     """A terminal whose output is shown live in the tool call (TOOL-15)."""
 
@@ -110,7 +111,7 @@ ToolCallContent: TypeAlias = Content | Diff | Terminal | Unknown
 """One thing that a tool call shows."""
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class ToolCallLocation:
     """A place in a file that a tool works at, for the client to follow along."""
 
@@ -121,7 +122,7 @@ class ToolCallLocation:
     meta: Meta = None
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class ToolCall:
     """A tool call that begins."""
 
@@ -148,7 +149,7 @@ class ToolCall:
     meta: Meta = None
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class ToolCallUpdate:
     """What changed in a tool call: None keeps what was there, a list replaces the old one whole (TOOL-08, TOOL-09)."""
 
@@ -191,7 +192,7 @@ class PermissionOptionKind(enum.StrEnum):
     """No, and remember it."""
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class PermissionOption:
     """One answer that the user can give."""
 
@@ -204,7 +205,7 @@ class PermissionOption:
     meta: Meta = None
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class RequestPermissionRequest:
     """Ask the user whether a tool call may go on."""
 
@@ -217,14 +218,14 @@ class RequestPermissionRequest:
     meta: Meta = None
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class CancelledPermissionOutcome:
     """The turn was cancelled before the user answered."""
 
     TAG: ClassVar = ("outcome", "cancelled")
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class SelectedPermissionOutcome:
     """The user chose an option, which may be a no: look at its kind."""
 
@@ -239,7 +240,7 @@ RequestPermissionOutcome: TypeAlias = CancelledPermissionOutcome | SelectedPermi
 """What came of a permission request. An unknown one is no permission."""
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class RequestPermissionResponse:
     """What the user said."""
 
