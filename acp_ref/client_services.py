@@ -19,7 +19,7 @@ import trio
 
 from acp_ref.elicitation import OpenElicitations, accepted_content, check_url, consented
 from acp_ref.elicitation_forms import check_form, lint_form
-from acp_ref.errors import CapabilityError, RequestError
+from acp_ref.errors import CapabilityError, RemoteProtocolError, RequestError
 from acp_ref.methods import (
     COMPLETE_ELICITATION,
     CREATE_ELICITATION,
@@ -36,6 +36,7 @@ from acp_ref.reports import Report, ReportKind
 from acp_ref.schema import (
     ClientCapabilities,
     CreateTerminalRequest,
+    CreateTerminalResponse,
     ElicitationContentValue,
     ElicitationFormRequest,
     ElicitationSchema,
@@ -58,6 +59,7 @@ from acp_ref.schema import (
 
 if TYPE_CHECKING:
     from acp_ref.connection import Connection
+    from acp_ref.requests import OutgoingRequest
 
 __all__ = ["ClientServices", "RemoteTerminal"]
 
@@ -152,8 +154,17 @@ class ClientServices:
             cwd=cwd,
             output_byte_limit=output_byte_limit,
         )
-        created = await self._connection.request(CREATE_TERMINAL, request)
-        terminal = RemoteTerminal(self._connection, self._session_id, created.terminal_id)
+        created: list[RemoteTerminal] = []
+
+        def settle(settled: OutgoingRequest[CreateTerminalResponse]) -> None:
+            if settled.error is None:
+                terminal = RemoteTerminal(self._connection, self._session_id, settled.outcome().terminal_id)
+                created.append(terminal)
+                if settled.abandoned:  # cancelled before the answer: nobody else would release it (TERM-12)
+                    self._connection.nursery.start_soon(terminal.aclose)
+
+        await (await self._connection.send_request(CREATE_TERMINAL, request, on_settled=settle)).wait()
+        (terminal,) = created
         try:
             yield terminal
         finally:
@@ -265,11 +276,11 @@ class RemoteTerminal:
     async def aclose(self) -> None:
         """Release the terminal: a command that still runs is killed, the id is no longer valid (TERM-13).
 
-        Idempotent. An error of the client or the end of the connection is the same as success: it is gone.
+        Idempotent. Whatever the client answers, and the end of the connection, are the same as success: it is gone.
         """
         if self.released:
             return
         self.released = True
         request = ReleaseTerminalRequest(session_id=self._session_id, terminal_id=self.id)
-        with suppress(RequestError, trio.BrokenResourceError, trio.ClosedResourceError):
+        with suppress(RequestError, RemoteProtocolError, trio.BrokenResourceError, trio.ClosedResourceError):
             await self._connection.request(RELEASE_TERMINAL, request)

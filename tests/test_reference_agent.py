@@ -44,6 +44,8 @@ from acp_ref.schema import (
 )
 from acp_ref.testing import open_agent_and_client
 from acp_ref.timeline import ToolCallState
+from tests.conversations import client_of, new_session, result_of, say
+from tests.conversations import prompt as prompt_of
 
 ALLOW: Final = answer_with(acp.PermissionOptionKind.ALLOW_ONCE)
 REJECT: Final = answer_with(acp.PermissionOptionKind.REJECT_ONCE)
@@ -439,11 +441,34 @@ async def test_a_cancelled_run_ends_its_command(tmp_path: Path) -> None:
         async with session.prompt('/run sh -c "echo $$ >pid; exec sleep 1000"') as turn:
             pid = int(await trio.to_thread.run_sync(pipe.read_text))
             assert is_alive(pid)
-            turn.cancel()
-            assert await turn.wait() is acp.StopReason.CANCELLED
+            async for update in turn:
+                if isinstance(update, acp.ToolCallUpdate) and update.status is ToolCallStatus.IN_PROGRESS:
+                    turn.cancel()
+        assert turn.stop_reason is acp.StopReason.CANCELLED
         assert not is_alive(pid)
         (call,) = session.state.tool_calls.values()
         assert call.status is ToolCallStatus.FAILED
+
+
+@pytest.mark.spec("TERM-07", "TERM-12")
+async def test_a_terminal_that_was_made_for_a_turn_cancelled_meanwhile_is_released() -> None:
+    async with client_of(make_agent(acp.MemoryStore()), capabilities={"terminal": True}) as peer:
+        session_id = await new_session(peer)
+        await say(peer, session_id, "/mode code")
+        await peer.request(1, "session/prompt", prompt_of(session_id, "/run sleep 1000"))
+        while (create := await peer.receive()).get("method") != "terminal/create":
+            pass
+        await peer.notify("session/cancel", {"sessionId": session_id})
+        while (answer := await peer.receive()).get("id") != 1:
+            pass
+        assert result_of(answer) == {"stopReason": "cancelled"}
+        await peer.answer(create, {"terminalId": "late"})
+        release = await peer.receive()
+        assert (release["method"], release["params"]) == (
+            "terminal/release",
+            {"sessionId": session_id, "terminalId": "late"},
+        )
+        await peer.answer(release, {})
 
 
 # ----------------------------------------------------------------------------------------- modes, options, questions
