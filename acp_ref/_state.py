@@ -88,8 +88,8 @@ E = TypeVar("E", bound=enum.Enum)
 Table: TypeAlias = Mapping[S, Mapping[E, S]]
 
 CONNECTION: Final[Table[ConnectionState, ConnectionEvent]] = {
-    ConnectionState.FRESH: {
-        ConnectionEvent.INITIALIZE: ConnectionState.INITIALIZING,  # INIT-01: nothing else comes first
+    ConnectionState.FRESH: {  # INIT-01, SETUP-02, LIST-01, DEL-01, PROMPT-01: nothing else comes first
+        ConnectionEvent.INITIALIZE: ConnectionState.INITIALIZING,
         ConnectionEvent.END: ConnectionState.ENDED,
     },
     ConnectionState.INITIALIZING: {

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Final, final
+from typing import TYPE_CHECKING, final
 
 import attrs
 import trio
@@ -33,7 +33,6 @@ from acp_ref.schema import (
     ElicitationUrlCapabilities,
     FileSystemCapabilities,
     NoticeCapabilities,
-    ProtocolVersion,
     SessionConfigOptionsCapabilities,
     SessionUpdate,
 )
@@ -47,16 +46,6 @@ if TYPE_CHECKING:
     from acp_ref.transports import Transport
 
 __all__ = ["Client", "open_agent", "open_agent_process"]
-
-PROTOCOL_VERSION: Final = ProtocolVersion(1)
-"""The newest protocol version spoken here (INIT-08)."""
-
-CLOSE_TIMEOUT: Final = 30.0
-"""Seconds that the agent has to close a session when its ``with`` block ends."""
-
-MAX_EARLY_UPDATES: Final = 10_000
-"""Updates kept for sessions whose session/new is not answered yet (D-09): far more than any agent sends there, and few
-enough that an agent which never answers costs bounded memory."""
 
 
 @final

@@ -38,10 +38,11 @@ from acp_ref.methods import (
     NEW_SESSION,
     RESUME_SESSION,
     SESSION_UPDATE,
+    SESSION_UPDATE_GATES,
     Method,
 )
 from acp_ref.reports import Report, ReportKind, log_report
-from acp_ref.roots import Roots, distinct_directories
+from acp_ref.roots import Roots, distinct_directories, is_absolute
 from acp_ref.schema import (
     AgentCapabilities,
     AuthenticateRequest,
@@ -56,6 +57,7 @@ from acp_ref.schema import (
     LoadSessionResponse,
     LogoutRequest,
     McpServer,
+    McpServerStdio,
     NewSessionRequest,
     NewSessionResponse,
     ProtocolVersion,
@@ -110,6 +112,8 @@ class ClientSide:
         self._sessions: dict[SessionId, ClientSession] = {}
         self._opening = 0
         self._early: list[SessionNotification] = []
+        announced = client.capabilities()
+        self._unannounced = {kind for kind, gate in SESSION_UPDATE_GATES.items() if not gate.is_open(announced)}
         self._initialized: InitializeResponse | None = None
         self.elicitations = OpenElicitations()
         handlers = Handlers()
@@ -160,7 +164,7 @@ class ClientSide:
           LocalProtocolError: it has not.
         """
         if self._initialized is None:
-            raise LocalProtocolError("the connection is not initialized")
+            raise LocalProtocolError("the connection is not initialized")  # INIT-01, SETUP-02
         return self._initialized
 
     @property
@@ -214,7 +218,7 @@ class ClientSide:
 
         Raises:
           CapabilityError: the agent did not announce a server's transport, or additional directories. Nothing was sent.
-          LocalProtocolError: a path is not absolute. Nothing was sent.
+          LocalProtocolError: a path is not absolute, the command of a server among them. Nothing was sent.
           AuthRequired: log in first.
           RequestError, RemoteProtocolError, trio.BrokenResourceError: see :meth:`Connection.request`.
         """
@@ -329,10 +333,15 @@ class ClientSide:
         Args:
           cwd: only those of this absolute directory (LIST-05).
 
+        Raises:
+          LocalProtocolError: ``cwd`` is not absolute.
+
         Raises (when iterated):
           CapabilityError: the agent lists no sessions (LIST-02, LIST-03). Nothing was sent.
           RequestError: the agent refused.
         """
+        if cwd is not None and not is_absolute(cwd):
+            raise LocalProtocolError(f"the directory {cwd!r} is not absolute")  # LIST-05, GEN-09
         return SessionListing(self.connection, cwd)
 
     async def delete_session(self, session_id: SessionId) -> None:
@@ -368,6 +377,8 @@ class ClientSide:
             gate = MCP_SERVER_GATES.get(type(server))
             if gate is not None and not gate.is_open(announced):  # SETUP-38
                 raise CapabilityError(f"MCP server {server.name!r}", gate.path)
+            if isinstance(server, McpServerStdio) and not is_absolute(server.command):  # SETUP-27, GEN-09
+                raise LocalProtocolError(f"MCP server {server.name!r}: the command {server.command!r} is not absolute")
         try:
             return Roots(cwd, distinct_directories(cwd, directories))  # SETUP-18, SETUP-61, SETUP-68
         except RequestError as exc:
@@ -404,6 +415,10 @@ class ClientSide:
     # ---------------------------------------------------------------------------------------------------- updates
 
     def _update(self, connection: Connection, params: SessionNotification) -> None:
+        if self._unannounced and type(params.update) in self._unannounced:
+            reason = f"{type(params.update).__name__} was not announced"
+            self.connection.report(Report(kind=ReportKind.IGNORED, method=SESSION_UPDATE.name, reason=reason))
+            return
         session = self._sessions.get(params.session_id)
         if session is not None:
             session.receive(params.update)
