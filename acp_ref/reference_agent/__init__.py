@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
 import signal
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Final
 
@@ -182,6 +183,7 @@ def main(args: argparse.Namespace) -> int:
     agent = make_agent(acp.DirectoryStore(args.sessions), require_login=args.require_login)
     try:
         with ExitStack() as files:
+            check_descriptors()
             trace: JsonLinesTrace | None = None
             if args.wire is not None:
                 # Without a buffer: what was said stands in the file at once, whatever happens next.
@@ -190,6 +192,20 @@ def main(args: argparse.Namespace) -> int:
     except OSError as exc:  # no such file, or no stdin and stdout
         print(f"acp-ref agent: {exc}", file=sys.stderr)
         return 1
+
+
+def check_descriptors() -> None:
+    """Whether there are a stdin and a stdout, before whatever is opened next takes the place of one that is closed.
+
+    Raises:
+      OSError: one is closed.
+    """
+    for number in (0, 1):
+        os.fstat(number)
+    with suppress(OSError):
+        os.fstat(2)
+        return
+    os.open(os.devnull, os.O_WRONLY)  # it becomes stderr
 
 
 async def serve(agent: acp.Agent, trace: JsonLinesTrace | None) -> int:
