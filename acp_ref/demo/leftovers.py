@@ -58,10 +58,10 @@ class _Process:
 
 @final
 class Processes:
-    """The processes below this one, as they were seen.
+    """The processes that were started below this one since this object was made, as they were seen.
 
-    On Linux that is every descendant. Elsewhere it is those that were named to :meth:`add`, each with its process
-    group.
+    On Linux that is every descendant that was there at a :meth:`look`. Elsewhere it is those that were named to
+    :meth:`add`, each with its process group.
     """
 
     sees_descendants: bool
@@ -69,7 +69,10 @@ class Processes:
 
     def __init__(self) -> None:
         self.sees_descendants = os.path.exists(f"{PROC}/self/stat")
+        self._others: Mapping[int, str] = {}
         self._seen: dict[int, str] = {}
+        self.look()
+        self._others, self._seen = self._seen, {}
 
     def __len__(self) -> int:
         return len(self._seen)
@@ -86,9 +89,10 @@ class Processes:
         now = _processes()
         below = [os.getpid()]
         for parent in below:
-            children = [process for process in now.values() if process.parent == parent]
-            below += [child.pid for child in children]
-            self._seen.update((child.pid, child.started) for child in children)
+            for child in now.values():
+                if child.parent == parent and self._others.get(child.pid) != child.started:
+                    below.append(child.pid)
+                    self._seen[child.pid] = child.started
 
     def left(self) -> Sequence[str] | None:
         """Those that are still there: their ids, and their commands where they can be had.
