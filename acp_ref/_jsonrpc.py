@@ -155,6 +155,8 @@ def decode(frame: bytes) -> Message:
         what = "a batch, which v1 does not have" if type(value) is list else "not an object"  # TRANS-05
         return InvalidMessage(f"the message is {what}", None, RequestError.invalid_request(f"the message is {what}"))
     method = value.get("method")
+    if type(method) is str and "id" not in value and value.get("jsonrpc") == "2.0":
+        return Notification(method, value.get("params"))  # by far the most common, so it goes first
     if method is None and "method" not in value:
         return _decode_response(value)
     raw_id = value.get("id")

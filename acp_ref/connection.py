@@ -287,13 +287,17 @@ class Connection:
         """
         result = structure_hook(t)(value)
         if take_salvaged():
-            mended = salvages(t, value)
-            if mended and self._strict:
-                raise InvalidPayload([f"{salvage.path}: {salvage.reason}" for salvage in mended])
-            for salvage in mended:
-                path = where + salvage.path.removeprefix("$")
-                self.report(Report(kind=ReportKind.SALVAGED, method=method, path=path, reason=salvage.reason))
+            self.report_salvages(t, value, method, where)
         return result
+
+    def report_salvages(self, t: TypeForm[R], value: JSON, method: str, where: str) -> None:
+        """Report what had to be mended when ``value`` was read as a ``t``; see :meth:`read`."""
+        mended = salvages(t, value)
+        if mended and self._strict:
+            raise InvalidPayload([f"{salvage.path}: {salvage.reason}" for salvage in mended])
+        for salvage in mended:
+            path = where + salvage.path.removeprefix("$")
+            self.report(Report(kind=ReportKind.SALVAGED, method=method, path=path, reason=salvage.reason))
 
     def _check(self, method: Method[P, R] | Notification[P]) -> None:
         if self._ended is not None:

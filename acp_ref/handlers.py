@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, TypeVar, final
 
 import attrs
 
-from acp_ref._converter import InvalidPayload, unstructure_hook
+from acp_ref._converter import InvalidPayload, structure_hook, take_salvaged, unstructure_hook
 from acp_ref.errors import RequestError
 from acp_ref.methods import Method, Notification
 from acp_ref.requests import IncomingRequest
@@ -76,9 +76,16 @@ class _RequestRoute(Generic[P, R]):
 class _NotificationRoute(Generic[P]):
     method: Notification[P]
     handler: NotificationHandler[P]
+    _read: Callable[[JSON], P] | None = None
 
     def deliver(self, connection: Connection, params: JSON) -> None:
-        self.handler(connection, connection.read(self.method.params, params, self.method.name, "$.params"))
+        # Connection.read, with its parts looked up once: this is the way of every update.
+        if self._read is None:
+            self._read = structure_hook(self.method.params)
+        value = self._read(params)
+        if take_salvaged():
+            connection.report_salvages(self.method.params, params, self.method.name, "$.params")
+        self.handler(connection, value)
 
 
 @final
