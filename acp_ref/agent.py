@@ -24,6 +24,7 @@ from acp_ref.methods import AGENT, AUTHENTICATE, INITIALIZE, LOGOUT
 from acp_ref.prompt_turn import PromptTurn
 from acp_ref.reports import Report, log_report
 from acp_ref.requests import IncomingRequest
+from acp_ref.roots import Roots
 from acp_ref.schema import (
     AgentAuthCapabilities,
     AgentCapabilities,
@@ -126,6 +127,11 @@ class Agent(Generic[S]):
     """The MCP transports it takes beyond stdio (SETUP-23)."""
     mcp_connect_timeout: float = 15.0
     """Seconds that each MCP server has to connect before the session goes on without it."""
+    additional_directories: bool = True
+    """Whether its tools keep to additional roots as well as to the working directory; announced when they do."""
+    check_roots: Callable[[Roots], Awaitable[None]] | None = None
+    """Asked before a session is set up; raises RequestError when a root is not allowed here. None is ever left out
+    instead (SETUP-65)."""
     modes: SessionModeState | None = None
     """The modes of a new session (MODE-01)."""
     config_options: Sequence[SessionConfigOption] = ()
@@ -156,7 +162,9 @@ class Agent(Generic[S]):
                 delete=SessionDeleteCapabilities() if stored else None,
                 resume=SessionResumeCapabilities() if stored else None,
                 close=SessionCloseCapabilities(),
-                additional_directories=SessionAdditionalDirectoriesCapabilities(),
+                additional_directories=SessionAdditionalDirectoriesCapabilities()
+                if self.additional_directories
+                else None,
             ),
             auth=AgentAuthCapabilities(
                 logout=LogoutCapabilities()

@@ -331,6 +331,7 @@ class AgentSession(Generic[S]):
     def open(self) -> None:
         """The setup was answered: what was held leaves now, in order, then the slash commands (SLASH-01)."""
         self._state = after(SESSION, self._state, SessionEvent.OPENED)
+        self.client.setup_request = None
         held, self._held = self._held or [], None
         for frame in held:
             self.connection.put_frame(frame)

@@ -19,7 +19,7 @@ import trio
 
 from acp_ref.elicitation import OpenElicitations, accepted_content, check_url, consented
 from acp_ref.elicitation_forms import check_form, lint_form
-from acp_ref.errors import CapabilityError, RemoteProtocolError, RequestError
+from acp_ref.errors import CapabilityError, LocalProtocolError, RemoteProtocolError, RequestError
 from acp_ref.methods import (
     COMPLETE_ELICITATION,
     CREATE_ELICITATION,
@@ -33,13 +33,16 @@ from acp_ref.methods import (
     WRITE_TEXT_FILE,
 )
 from acp_ref.reports import Report, ReportKind
+from acp_ref.roots import is_absolute
 from acp_ref.schema import (
     ClientCapabilities,
     CreateTerminalRequest,
     CreateTerminalResponse,
     ElicitationContentValue,
     ElicitationFormRequest,
+    ElicitationRequestScope,
     ElicitationSchema,
+    ElicitationScope,
     ElicitationSessionScope,
     ElicitationUrlRequest,
     EnvVariable,
@@ -59,7 +62,7 @@ from acp_ref.schema import (
 
 if TYPE_CHECKING:
     from acp_ref.connection import Connection
-    from acp_ref.requests import OutgoingRequest
+    from acp_ref.requests import IncomingRequest, OutgoingRequest
 
 __all__ = ["ClientServices", "RemoteTerminal"]
 
@@ -71,10 +74,14 @@ RELEASE_TIMEOUT = 5.0
 class ClientServices:
     """The client's services within one session."""
 
+    setup_request: IncomingRequest | None
+    """The session/new that is not answered yet, so that the client knows of no session. Set by the library."""
+
     def __init__(self, connection: Connection, session_id: SessionId, elicitations: OpenElicitations) -> None:
         self._connection = connection
         self._session_id = session_id
         self._elicitations = elicitations
+        self.setup_request = None
 
     @property
     def capabilities(self) -> ClientCapabilities:
@@ -106,8 +113,12 @@ class ClientServices:
 
         Raises:
           CapabilityError: the client does not read files (FS-02).
+          LocalProtocolError: ``path`` is not absolute, or ``line`` is 0. Nothing was sent.
           RequestError: the client refused; -32002 when there is no such file.
         """
+        _check_absolute(path)
+        if line == 0:
+            raise LocalProtocolError("lines count from 1")  # GEN-10
         request = ReadTextFileRequest(session_id=self._session_id, path=path, line=line, limit=limit)
         return (await self._connection.request(READ_TEXT_FILE, request)).content
 
@@ -116,8 +127,10 @@ class ClientServices:
 
         Raises:
           CapabilityError: the client does not write files (FS-02).
+          LocalProtocolError: ``path`` is not absolute. Nothing was sent.
           RequestError: the client refused.
         """
+        _check_absolute(path)
         request = WriteTextFileRequest(session_id=self._session_id, path=path, content=content)
         await self._connection.request(WRITE_TEXT_FILE, request)
 
@@ -144,8 +157,11 @@ class ClientServices:
 
         Raises:
           CapabilityError: the client runs no terminals (TERM-02).
+          LocalProtocolError: ``cwd`` is not absolute. Nothing was sent.
           RequestError: the client could not start it.
         """
+        if cwd is not None:
+            _check_absolute(cwd)  # TERM-03
         request = CreateTerminalRequest(
             session_id=self._session_id,
             command=command,
@@ -174,14 +190,18 @@ class ClientServices:
     @property
     def can_elicit_forms(self) -> bool:
         """Whether :meth:`elicit_form` may be called (ELIC-05, ELIC-07)."""
-        elicitation = self.capabilities.elicitation
-        return elicitation is not None and elicitation.form is not None
+        return ELICITATION_GATES[ElicitationFormRequest].is_open(self.capabilities)
 
     @property
     def can_elicit_urls(self) -> bool:
         """Whether :meth:`elicit_url` may be called (ELIC-05, ELIC-07)."""
-        elicitation = self.capabilities.elicitation
-        return elicitation is not None and elicitation.url is not None
+        return ELICITATION_GATES[ElicitationUrlRequest].is_open(self.capabilities)
+
+    def _scope(self, tool_call_id: ToolCallId | None) -> ElicitationScope:
+        """What a question belongs to: the session, or the request that makes it (ELIC-09, D-42)."""
+        if self.setup_request is not None:
+            return ElicitationRequestScope(request_id=self.setup_request.id)
+        return ElicitationSessionScope(session_id=self._session_id, tool_call_id=tool_call_id)
 
     async def elicit_form(
         self, message: str, schema: ElicitationSchema, *, tool_call_id: ToolCallId | None = None
@@ -199,8 +219,7 @@ class ClientServices:
         if not self.can_elicit_forms:
             raise CapabilityError(CREATE_ELICITATION.name, ELICITATION_GATES[ElicitationFormRequest].path)
         check_form(schema)
-        scope = ElicitationSessionScope(session_id=self._session_id, tool_call_id=tool_call_id)
-        request = ElicitationFormRequest(message=message, scope=scope, requested_schema=schema)
+        request = ElicitationFormRequest(message=message, scope=self._scope(tool_call_id), requested_schema=schema)
         for warning in lint_form(request):  # ELIC-15, ELIC-33
             self._connection.report(Report(kind=ReportKind.DEGRADED, method=CREATE_ELICITATION.name, reason=warning))
         return accepted_content(schema, await self._connection.request(CREATE_ELICITATION, request))
@@ -223,7 +242,7 @@ class ClientServices:
         for warning in check_url(url):  # ELIC-32
             self._connection.report(Report(kind=ReportKind.DEGRADED, method=CREATE_ELICITATION.name, reason=warning))
         elicitation_id = self._elicitations.issue()
-        scope = ElicitationSessionScope(session_id=self._session_id, tool_call_id=tool_call_id)
+        scope = self._scope(tool_call_id)
         request = ElicitationUrlRequest(message=message, scope=scope, elicitation_id=elicitation_id, url=url)
         try:
             agreed = consented(await self._connection.request(CREATE_ELICITATION, request))
@@ -232,6 +251,11 @@ class ClientServices:
                 await self._connection.notify(COMPLETE_ELICITATION, self._elicitations.completion(elicitation_id))
         finally:
             self._elicitations.drop(elicitation_id)
+
+
+def _check_absolute(path: str) -> None:
+    if not is_absolute(path):
+        raise LocalProtocolError(f"the path {path!r} is not absolute")  # GEN-09
 
 
 @final

@@ -109,13 +109,15 @@ class SessionConfigOptions:
         option = self._find(config_id, LocalProtocolError)
         self._put(_with_value(option, value, LocalProtocolError))
 
-    def check(self, config_id: SessionConfigId, value: str | bool) -> None:
-        """Whether the client may give this option this value. Nothing changes.
+    def check(self, config_id: SessionConfigId, value: str | bool, client: ClientCapabilities) -> None:
+        """Whether this client may give this option this value. Nothing changes.
 
         Raises:
-          RequestError: -32602: there is no such option, or it cannot have this value (CONF-18, D-44).
+          RequestError: -32602: it knows of no such option, or the option cannot have this value (CONF-18, D-44).
         """
         option = self._find(config_id, RequestError.invalid_params)
+        if option not in self.visible(client):  # CONF-07: it was never told of it
+            raise RequestError.invalid_params(f"$.configId: no config option {config_id!r}")
         _with_value(option, value, RequestError.invalid_params)
 
     def replace(self, options: Sequence[SessionConfigOption]) -> None:

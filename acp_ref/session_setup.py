@@ -27,6 +27,7 @@ from acp_ref.errors import ErrorCode, LocalProtocolError, RequestError
 from acp_ref.handlers import Handlers
 from acp_ref.mcp_servers import McpServers
 from acp_ref.methods import (
+    ADDITIONAL_DIRECTORIES_GATE,
     CANCEL,
     CLOSE_SESSION,
     DELETE_SESSION,
@@ -69,6 +70,7 @@ from acp_ref.schema import (
     SetSessionConfigOptionResponse,
     SetSessionModeRequest,
     SetSessionModeResponse,
+    StopReason,
     Unknown,
     UserMessageChunk,
 )
@@ -150,7 +152,7 @@ class AgentSessions(Generic[S]):
 
     async def _new(self, request: IncomingRequest, params: NewSessionRequest) -> NewSessionResponse:
         self._require_login()
-        roots = Roots(params.cwd, params.additional_directories)  # SETUP-18, SETUP-61, SETUP-64
+        roots = await self._roots(params)
         self._check_mcp_servers(params.mcp_servers)
         session_id = new_session_id()
         store = self._agent.store
@@ -159,6 +161,7 @@ class AgentSessions(Generic[S]):
             session = await self._make(
                 request.connection, session_id, SessionOrigin.NEW, roots, params.mcp_servers, journal
             )
+            session.client.setup_request = request
             await self._start(session)
         self._sessions[session_id] = session
         request.on_answered(session.open)
@@ -194,7 +197,7 @@ class AgentSessions(Generic[S]):
         request, and takes its place when that went well (D-12).
         """
         self._require_login()
-        roots = Roots(params.cwd, params.additional_directories)  # SETUP-62: nothing stored comes back by itself
+        roots = await self._roots(params)  # SETUP-62: nothing stored comes back by itself
         self._check_mcp_servers(params.mcp_servers)
         session_id = params.session_id
         old = self._sessions.get(session_id)
@@ -264,6 +267,18 @@ class AgentSessions(Generic[S]):
     async def _start(self, session: AgentSession[S]) -> None:
         await session.connection.nursery.start(session.run, self._open_session)
 
+    async def _roots(self, params: NewSessionRequest | LoadSessionRequest | ResumeSessionRequest) -> Roots:
+        """The roots of a session, once they are known to be allowed, one and all."""
+        if params.additional_directories and not self._agent.additional_directories:  # SETUP-60, D-16
+            needs = ADDITIONAL_DIRECTORIES_GATE.path
+            raise RequestError.invalid_params(
+                f"$.additionalDirectories: needs {needs}, which this agent did not announce"
+            )
+        roots = Roots(params.cwd, params.additional_directories)  # SETUP-18, SETUP-61, SETUP-64
+        if self._agent.check_roots is not None:
+            await self._agent.check_roots(roots)  # SETUP-65
+        return roots
+
     def _check_mcp_servers(self, servers: Sequence[McpServer]) -> None:
         """Only transports that were announced (SETUP-31, SETUP-34, SETUP-38, D-16)."""
         announced = AgentCapabilities(mcp_capabilities=self._agent.mcp_capabilities)
@@ -296,12 +311,15 @@ class AgentSessions(Generic[S]):
     async def _run_turn(self, session: AgentSession[S], params: PromptRequest) -> PromptResponse:
         turn = PromptTurn(session, params.prompt, params.meta)
         message_id = new_message_id()
+        reasons: list[StopReason] = []
         try:
             for block in params.prompt:  # SETUP-12: what the user said is part of the history
                 session.record(UserMessageChunk(content=block, message_id=message_id))
             async with trio.open_nursery() as turn.nursery:
-                reason = await self._agent.prompt(turn)
-            return PromptResponse(stop_reason=reason)  # PROMPT-17
+                reasons.append(await self._agent.prompt(turn))
+            if not reasons:  # the agent cancelled the turn's nursery, which no client asked for
+                raise RequestError.request_cancelled()  # CANCEL-18
+            return PromptResponse(stop_reason=reasons[0])  # PROMPT-15, PROMPT-17
         finally:
             turn.end()  # CANCEL-09
             session.end_turn()
@@ -352,7 +370,7 @@ class AgentSessions(Generic[S]):
         session = self.get(params.session_id)
         options = session.config_options
         assert options is not None
-        options.check(params.config_id, params.value)  # CONF-18, D-44
+        options.check(params.config_id, params.value, session.client_capabilities)  # CONF-18, D-44
         if self._agent.set_config_option is not None:
             await self._agent.set_config_option(session, params.config_id, params.value)
         self._tell_afterwards(request, session, session.option_set_by_client(params.config_id, params.value))

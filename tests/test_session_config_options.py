@@ -114,7 +114,7 @@ def test_a_client_that_names_a_wrong_option_or_value_is_told_where_and_nothing_c
 ) -> None:
     options = make()
     with pytest.raises(RequestError) as caught:
-        options.check(config_id, value)
+        options.check(config_id, value, TAKES_BOOLEANS)
     assert (caught.value.code, caught.value.data) == (ErrorCode.INVALID_PARAMS, {"errors": [fault]})
     assert [*options.options] == OPTIONS
 
@@ -133,9 +133,9 @@ def test_the_agent_cannot_set_a_wrong_option_or_value(
 @pytest.mark.spec("CONF-18")
 def test_a_right_value_passes_the_check_and_changes_nothing_by_that() -> None:
     options = make()
-    options.check(MODEL, "c")
-    options.check(MODE, "code")
-    options.check(WEB, value=True)
+    options.check(MODEL, "c", TAKES_BOOLEANS)
+    options.check(MODE, "code", TAKES_BOOLEANS)
+    options.check(WEB, True, TAKES_BOOLEANS)
     assert [*options.options] == OPTIONS
 
 

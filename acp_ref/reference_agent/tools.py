@@ -116,7 +116,7 @@ async def read(turn: acp.PromptTurn, text: str) -> None:
         await tool_call.start()
         try:
             content = await turn.client.read_text_file(path, line=line, limit=limit)
-        except acp.RequestError as exc:
+        except (acp.RequestError, acp.LocalProtocolError) as exc:
             await tool_call.fail(said(str(exc)))
         else:
             await tool_call.complete(said(content))
