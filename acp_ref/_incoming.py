@@ -35,6 +35,9 @@ __all__ = ["Incoming"]
 CANCEL_TIMEOUT: Final = 1.0
 """Seconds that cancelled handlers have to answer, once the conversation is over."""
 
+READY: Final = ConnectionState.READY
+"""Looking a member up in its enum takes longer than anything else that is done to a notification here."""
+
 Held: TypeAlias = jsonrpc.Request | jsonrpc.Notification
 
 
@@ -63,21 +66,9 @@ class Incoming:
     def take_notification(self, message: jsonrpc.Notification) -> None:
         """Call the handler of a notification, if there is one. Nothing is ever answered (ERR-02)."""
         connection, name = self._connection, message.method
-        if name == CANCEL_REQUEST.name:
-            self._cancel(message)
-            return
-        if connection.state is not ConnectionState.READY:
-            if connection.state is ConnectionState.INITIALIZING:
-                self._held.append(message)
-            else:
-                reason = f"the connection is {connection.state.value}"
-                connection.report(Report(kind=ReportKind.IGNORED, method=name, reason=reason))
-            return
         route = self._notifications.get(name)
-        if route is None:
-            # EXT-10, CANCEL-19: unknown notifications are ignored
-            if not name.startswith("$/"):
-                connection.report(Report(kind=ReportKind.IGNORED, method=name, reason="nobody handles it"))
+        if route is None or connection.state is not READY:
+            self._take_other(message)
             return
         try:
             route.deliver(connection, message.params)
@@ -87,6 +78,18 @@ class Incoming:
             connection.report(
                 Report(kind=ReportKind.HANDLER_FAILED, method=name, reason="its handler raised", error=exc)
             )
+
+    def _take_other(self, message: jsonrpc.Notification) -> None:
+        connection, name = self._connection, message.method
+        if name == CANCEL_REQUEST.name:
+            self._cancel(message)
+        elif connection.state is ConnectionState.INITIALIZING:
+            self._held.append(message)
+        elif connection.state is not READY:
+            reason = f"the connection is {connection.state.value}"
+            connection.report(Report(kind=ReportKind.IGNORED, method=name, reason=reason))
+        elif not name.startswith("$/"):  # EXT-10, CANCEL-19: unknown notifications are ignored
+            connection.report(Report(kind=ReportKind.IGNORED, method=name, reason="nobody handles it"))
 
     def take_request(self, message: jsonrpc.Request) -> None:
         """Call the handler of a request, and let a task await what it returned."""

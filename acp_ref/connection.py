@@ -105,6 +105,8 @@ class Connection:
 
     role: Role
     """The role this end plays."""
+    state: ConnectionState
+    """Where it stands."""
     counterpart: Capabilities | None
     """What the peer announced; None before ``initialize`` was answered. Set by the role's initialize handling."""
 
@@ -132,7 +134,7 @@ class Connection:
         self._drain_timeout = drain_timeout
         self._strict = strict
         self._outbox = Outbox(high_water)
-        self._state = ConnectionState.FRESH
+        self.state = ConnectionState.FRESH
         self._ended: trio.BrokenResourceError | trio.ClosedResourceError | None = None
         self._outgoing = OutgoingRequests(self)
         self._incoming = Incoming(self, handlers)
@@ -143,7 +145,7 @@ class Connection:
         self._when_ended: list[Callable[[], None]] = []
 
     def __repr__(self) -> str:
-        return f"<Connection as {self.role.name}, {self._state.value}>"
+        return f"<Connection as {self.role.name}, {self.state.value}>"
 
     # ---------------------------------------------------------------------------------------------- calling the peer
 
@@ -196,8 +198,8 @@ class Connection:
             await self.send_frame(frame)
         except BaseException:
             self._outgoing.forget(request_id)
-            if self._state is ConnectionState.INITIALIZING:
-                self._state = ConnectionState.FRESH
+            if self.state is ConnectionState.INITIALIZING:
+                self.state = ConnectionState.FRESH
             raise
         return request
 
@@ -241,7 +243,7 @@ class Connection:
     def statistics(self) -> ConnectionStatistics:
         """What the connection is doing now."""
         return ConnectionStatistics(
-            state=self._state.value,
+            state=self.state.value,
             requests_pending=len(self._outgoing),
             requests_in_flight=self._incoming.in_flight,
             requests_served=self._incoming.served,
@@ -254,11 +256,6 @@ class Connection:
     def when_ended(self, then: Callable[[], None]) -> None:
         """Call ``then`` when the conversation is over, for whatever reason. It must not wait and must not raise."""
         self._when_ended.append(then)
-
-    @property
-    def state(self) -> ConnectionState:
-        """Where the connection stands."""
-        return self._state
 
     @property
     def ended(self) -> bool:
@@ -303,7 +300,7 @@ class Connection:
         if self._ended is not None:
             raise copy.copy(self._ended)
         gate = method.gate
-        if gate is not None and self._state is ConnectionState.READY:
+        if gate is not None and self.state is ConnectionState.READY:
             counterpart = self.counterpart
             if counterpart is None or not gate.is_open(counterpart):
                 raise CapabilityError(method.name, gate.path)
@@ -378,7 +375,7 @@ class Connection:
         if self._ended is not None:
             return
         self._ended = reason
-        self._state = ConnectionState.ENDED
+        self.state = ConnectionState.ENDED
         self._outgoing.end(reason)
         for then in self._when_ended:
             then()
@@ -407,7 +404,7 @@ class Connection:
 
     def advance(self, event: ConnectionEvent) -> None:
         """A message came or is about to be sent. Raises LocalProtocolError when it is not legal now."""
-        self._state = after(CONNECTION, self._state, event)
+        self.state = after(CONNECTION, self.state, event)
 
     def initialized(self, *, succeeded: bool) -> None:
         """``initialize`` was answered."""
@@ -418,7 +415,7 @@ class Connection:
         if request is None:
             return
         error = self._outgoing.read(request, message)
-        opening = request.method == INITIALIZE.name and self._state is ConnectionState.INITIALIZING
+        opening = request.method == INITIALIZE.name and self.state is ConnectionState.INITIALIZING
         if opening:
             self.initialized(succeeded=error is None)
         request.settle(error)
