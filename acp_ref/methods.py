@@ -393,7 +393,8 @@ PROMPT_CONTENT_GATES: Final[Mapping[type[object], Gate]] = {
     schema.AudioContent: Gate("agentCapabilities.promptCapabilities.audio"),
     schema.EmbeddedResource: Gate("agentCapabilities.promptCapabilities.embeddedContext"),
 }
-"""What a prompt may hold only if the agent announced it (INIT-22). Text and resource links are free (INIT-21)."""
+"""What a prompt may hold only if the agent announced it (INIT-22). Text and resource links are free (INIT-21, CONTENT-02,
+CONTENT-08)."""
 
 MCP_SERVER_GATES: Final[Mapping[type[object], Gate]] = {
     schema.McpServerHttp: Gate("agentCapabilities.mcpCapabilities.http"),

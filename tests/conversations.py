@@ -6,12 +6,18 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import TypeVar
 
+import trio
+
 from acp_ref._jsonrpc import JSON, JSONObject
 from acp_ref.agent import Agent
+from acp_ref.client import Client
+from acp_ref.client_session import ClientSession
+from acp_ref.client_side import ClientSide
+from acp_ref.permissions import answer_with
 from acp_ref.prompt_turn import PromptTurn
 from acp_ref.reports import Report
-from acp_ref.schema import SessionId, StopReason
-from acp_ref.testing import ScriptedPeer, open_scripted_client
+from acp_ref.schema import PermissionOptionKind, SessionId, StopReason
+from acp_ref.testing import ScriptedPeer, open_scripted_agent, open_scripted_client
 
 S = TypeVar("S")
 
@@ -72,6 +78,30 @@ async def client_of(
         result_of(await peer.call(0, "initialize", params))
         yield peer
     assert [report for report in collected if report.error is not None] == []
+
+
+def make_client(**more: object) -> Client:
+    """A client that allows everything, and what a test is about."""
+    allow = answer_with(PermissionOptionKind.ALLOW_ONCE)
+    settings: dict[str, object] = {"name": "c", "version": "1", "request_permission": allow} | more
+    return Client(**settings)  # type: ignore[arg-type]  # the tests give what each of them is about
+
+
+@asynccontextmanager
+async def agent_of(
+    client: Client, *, capabilities: JSON = None, reports: list[Report] | None = None
+) -> AsyncGenerator[tuple[ClientSide, ClientSession, ScriptedPeer], None]:
+    """A session of ``client`` with a scripted agent. The agent must not announce ``close``, or answer it."""
+    collected: list[Report] = [] if reports is None else reports
+    async with open_scripted_agent(client, on_report=collected.append, agent_capabilities=capabilities) as (side, peer):
+
+        async def answer() -> None:
+            await peer.answer(await peer.receive(), {"sessionId": "s"})
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(answer)
+            async with side.new_session(CWD) as session:
+                yield side, session, peer
 
 
 async def new_session(peer: ScriptedPeer, cwd: str = CWD) -> SessionId:
