@@ -25,6 +25,7 @@ from acp_ref import demo, spec
 from acp_ref.demo import mcp_server
 from acp_ref.demo.leftovers import Processes
 from acp_ref.demo.narrator import LONGEST_FRAME, Narrator
+from acp_ref.demo.performance import perform
 from acp_ref.demo.servers import open_web_servers
 from acp_ref.demo.stage import Stage
 from acp_ref.demo.story import STORY, Step, step
@@ -55,7 +56,7 @@ class Performance:
         return re.findall(r"^ ?\d+  (.*)$", self.out, re.MULTILINE)
 
 
-def perform(directory: Path, *options: str) -> Performance:
+def run_demo(directory: Path, *options: str) -> Performance:
     began = time.monotonic()
     done = subprocess.run(
         [sys.executable, "-W", "error", "-m", "acp_ref", "demo", *options],
@@ -71,12 +72,12 @@ def perform(directory: Path, *options: str) -> Performance:
 
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory: pytest.TempPathFactory) -> Performance:
-    return perform(tmp_path_factory.mktemp("plain"))
+    return run_demo(tmp_path_factory.mktemp("plain"))
 
 
 @pytest.fixture(scope="module")
 def with_wire(tmp_path_factory: pytest.TempPathFactory) -> Performance:
-    return perform(tmp_path_factory.mktemp("wire"), "--wire")
+    return run_demo(tmp_path_factory.mktemp("wire"), "--wire")
 
 
 def test_the_demo_succeeds_within_its_time_and_leaves_nothing(plain: Performance) -> None:
@@ -161,7 +162,7 @@ def told(*story: Step) -> tuple[Narrator, str]:
     """``story``, performed."""
     out = io.StringIO()
     narrator = Narrator(out)
-    trio.run(demo.perform, narrator, story)
+    trio.run(perform, narrator, story)
     return narrator, out.getvalue()
 
 
@@ -181,13 +182,19 @@ async def raising(stage: Stage) -> None:
     raise RuntimeError("the roof is on fire")
 
 
-def test_a_story_in_which_all_is_right_makes_exit_status_0(capsys: pytest.CaptureFixture[str]) -> None:
-    assert demo.main(argparse.Namespace(wire=False), (right,)) == 0
+def test_a_story_in_which_all_is_right_makes_exit_status_0(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("acp_ref.demo.story.STORY", (right,))
+    assert demo.main(argparse.Namespace(wire=False)) == 0
     assert "All is as it should be: " in capsys.readouterr().out
 
 
-def test_a_wrong_expectation_makes_exit_status_1_and_the_story_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
-    assert demo.main(argparse.Namespace(wire=False), (wrong, right)) == 1
+def test_a_wrong_expectation_makes_exit_status_1_and_the_story_goes_on(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("acp_ref.demo.story.STORY", (wrong, right))
+    assert demo.main(argparse.Namespace(wire=False)) == 1
     out = capsys.readouterr().out
     assert "    NOT OK  one and one is three\n            but: 2\n" in out
     assert "    ok      one and one is two\n" in out
@@ -201,6 +208,22 @@ def test_a_step_that_raises_ends_the_story_and_everything_that_was_open() -> Non
     assert "have ended" in out  # the two servers too, or there would be another failure
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such signals")
+def test_an_agent_that_dies_is_told_with_its_last_words() -> None:
+    @step("Kill the agent", "overview")
+    async def killing(stage: Stage) -> None:
+        await stage.enter(stage.open_agent())
+        stage.session = await stage.enter(stage.agent.new_session(stage.directory))
+        async with stage.session.prompt("/sleep 60") as turn:
+            os.kill(stage.agent_process.pid, signal.SIGKILL)
+            await turn.wait()
+
+    narrator, _ = told(killing, right)
+    [failure] = narrator.failures
+    assert failure.startswith("step 1, Kill the agent: AgentProcessError: the agent ")
+    assert failure.endswith("ended with signal SIGKILL")
+
+
 async def test_a_step_that_takes_for_ever_is_ended(autojump_clock: trio.testing.MockClock) -> None:
     narrator = Narrator(io.StringIO())
 
@@ -208,7 +231,7 @@ async def test_a_step_that_takes_for_ever_is_ended(autojump_clock: trio.testing.
     async def waiting(stage: Stage) -> None:
         await trio.sleep_forever()
 
-    await demo.perform(narrator, (waiting,))
+    await perform(narrator, (waiting,))
     assert narrator.failures == ["step 1, Wait: this took more than 60 seconds"]
 
 
@@ -294,7 +317,7 @@ def test_when_nobody_reads_any_more_the_story_is_still_performed() -> None:
     os.close(reading)
     with open(writing, "w", encoding="utf-8") as out:
         narrator = Narrator(out)
-        trio.run(demo.perform, narrator, (wrong,))
+        trio.run(perform, narrator, (wrong,))
         assert not narrator.heard
         assert narrator.failures == ["step 1, Be wrong: one and one is three\nbut: 2"]
         with open(os.devnull, "wb") as nowhere:
