@@ -293,10 +293,9 @@ def _processes_with(marker: str) -> list[str]:
 
 
 async def test_an_error_of_the_user_ends_the_agent_and_comes_out() -> None:
-    with pytest.raises(ExceptionGroup) as caught:
+    with pytest.raises(KeyError, match="mine"):
         async with open_agent_transport(["cat"]) as agent:
             raise KeyError("mine")
-    assert caught.group_contains(KeyError, match="mine")
     assert agent.returncode == 0
 
 
