@@ -56,7 +56,12 @@ async def stdio_transport(
     Raises:
       OSError, ValueError: the process cannot be started.
     """
-    process = await open_child(command, env=env, cwd=cwd)
+    try:
+        process = await open_child(command, env=env, cwd=cwd)
+    except OSError as exc:
+        if exc.filename == cwd:
+            raise type(exc)(exc.errno, f"{exc.strerror}, the session's working directory", cwd) from None
+        raise
     # No checkpoint from here to the try: a cancellation would lose the process.
     stdin, stdout = process.stdin, process.stdout
     assert stdin is not None

@@ -16,7 +16,7 @@ Updates that are emitted before the setup was answered are held, and leave right
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Final, Generic, final
 
@@ -27,16 +27,21 @@ from acp_ref import _jsonrpc as jsonrpc
 from acp_ref._converter import structure_hook, unstructure_hook
 from acp_ref._state import SESSION, TURN, SessionEvent, SessionState, TurnEvent, TurnState, after
 from acp_ref.client_services import ClientServices
+from acp_ref.compaction import Compactions, RunningCompaction, run_compaction
 from acp_ref.elicitation import OpenElicitations
 from acp_ref.errors import LocalProtocolError
 from acp_ref.mcp_servers import McpServers
+from acp_ref.methods import SESSION_UPDATE_GATES
 from acp_ref.reports import Report, ReportKind
 from acp_ref.schema import (
     AvailableCommand,
     AvailableCommandsUpdate,
     ClientCapabilities,
+    CompactionSummaryChunk,
+    CompactionUpdate,
     ConfigOptionUpdate,
     CurrentModeUpdate,
+    Notice,
     SessionConfigId,
     SessionConfigOption,
     SessionId,
@@ -131,6 +136,7 @@ class AgentSession(Generic[S]):
         self.owns_journal = True
         self.turn_request: IncomingRequest | None = None
         self._commands = commands
+        self._compactions = Compactions()
         self._state = SessionState.OPENING
         self._turn = TurnState.IDLE
         self._turn_over = trio.lowlevel.ParkingLot()
@@ -178,6 +184,7 @@ class AgentSession(Generic[S]):
 
         Raises:
           CapabilityError: the client did not announce this kind of update (NOTE-01, COMP-01). Nothing was sent.
+          LocalProtocolError: the update does not fit those before it (COMP-05, COMP-06). Nothing was sent.
           ValueError: the update breaks the schema. Nothing was sent.
           trio.BrokenResourceError, trio.ClosedResourceError: the connection or the session is over.
         """
@@ -193,7 +200,7 @@ class AgentSession(Generic[S]):
         """:meth:`send` without waiting for room, for code that must not be interrupted, such as an ``__aexit__``.
 
         Raises:
-          CapabilityError, ValueError: as :meth:`send`.
+          CapabilityError, LocalProtocolError, ValueError: as :meth:`send`.
           trio.ClosedResourceError: the session is over.
         """
         frame = self._prefix + self._record(update) + b"}}"
@@ -208,15 +215,29 @@ class AgentSession(Generic[S]):
             self.journal.append(jsonrpc.dumps(encode_update(update)))
 
     def _record(self, update: SessionUpdate) -> bytes:
+        if self._state is SessionState.CLOSED:
+            raise trio.ClosedResourceError(f"session {self.id} is closed")
+        journal = self.journal
         rule = RULES.get(type(update))
         if rule is not None:
             update = rule(update, self.client_capabilities)
-        if self._state is SessionState.CLOSED:
-            raise trio.ClosedResourceError(f"session {self.id} is closed")
+            if isinstance(update, CompactionUpdate | CompactionSummaryChunk):
+                self._compactions.report(update)  # COMP-05, COMP-06
+            elif isinstance(update, Notice):
+                journal = None  # NOTE-04
         body = jsonrpc.dumps(encode_update(update))
-        if self.journal is not None:
-            self.journal.append(body)
+        if journal is not None:
+            journal.append(body)
         return body
+
+    def compaction(
+        self, *, send: Callable[[SessionUpdate], Awaitable[None]] | None = None
+    ) -> AbstractAsyncContextManager[RunningCompaction]:
+        """Report a compaction of the context, for as long as the ``with`` block condenses it; see
+        :meth:`PromptTurn.compaction`, which is the one to use in a turn."""
+        if SESSION_UPDATE_GATES[CompactionUpdate].is_open(self.client_capabilities):
+            return run_compaction(send or self.send, self.put)
+        return run_compaction(None, self.record)  # COMP-01
 
     async def set_title(self, title: str | None) -> None:
         """Name the session, or take its name away with None, and tell the client."""
@@ -367,6 +388,8 @@ class AgentSession(Generic[S]):
         compactions = client.session is not None and client.session.compaction is not None
         send, prefix = self.connection.send_frame, self._prefix
         for update in await self.journal.updates(compactions=compactions):
+            if self._commands and b"available_commands_update" in update[:64]:
+                continue  # the commands of today follow the answer
             if b"config_option_update" in update[:64] and not announces_booleans(client):
                 value = decode_update(jsonrpc.loads(update))
                 update = jsonrpc.dumps(encode_update(RULES[ConfigOptionUpdate](value, client)))  # CONF-07
