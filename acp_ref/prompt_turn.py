@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Generic, final
 
 import trio
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from acp_ref._jsonrpc import JSON, JSONObject
     from acp_ref.agent_session import AgentSession
     from acp_ref.client_services import ClientServices
+    from acp_ref.compaction import RunningCompaction
 
 __all__ = ["PromptTurn"]
 
@@ -135,7 +136,7 @@ class PromptTurn(Generic[S]):
         await self.send(UsageUpdate(used=used, size=size, cost=cost))
 
     async def send_notice(
-        self, severity: NoticeSeverity, title: str, description: str | None = None, *, or_say_it: bool = True
+        self, severity: NoticeSeverity | str, title: str, description: str | None = None, *, or_say_it: bool = True
     ) -> None:
         """Show a notice. A client without notices gets it as a message of the agent instead, or not at all (NOTE-01).
 
@@ -146,6 +147,18 @@ class PromptTurn(Generic[S]):
             await self.send(Notice(severity=severity, title=title, description=description))
         elif or_say_it:
             await self.send_text(f"{title}: {description}" if description else title)
+
+    def compaction(self) -> AbstractAsyncContextManager[RunningCompaction]:
+        """Report a compaction of the context, for as long as the ``with`` block condenses it::
+
+            async with turn.compaction() as compaction:
+                await compaction.send_summary(await condense(history))
+
+        At the end of the block it is completed, or failed when the block raised, or cancelled when it was, unless the
+        block has said so itself (COMP-05). A client that did not announce compactions hears nothing (COMP-01); the
+        history has it all the same, for the next one.
+        """
+        return self.session.compaction(send=self.send)
 
     @asynccontextmanager
     async def tool_call(
