@@ -125,7 +125,6 @@ def test_a_command_loads_no_other_and_nothing_heavy(tmp_path: Path) -> None:
 # ------------------------------------------------------------------------------------------------- what is piped in
 
 
-@pytest.mark.field_note(2)
 @pytest.mark.spec("TRANS-04", "TRANS-06", "TRANS-11", "INIT-04")
 def test_initialize_and_a_session_piped_in_at_once_are_both_answered(tmp_path: Path) -> None:
     done = piped(tmp_path / "sessions", INITIALIZE, request(2, "session/new", cwd="/", mcpServers=[]))

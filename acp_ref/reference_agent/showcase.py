@@ -8,7 +8,6 @@ For whoever builds a client: what to draw, always in the same order.
 from __future__ import annotations
 
 import os
-import secrets
 import sys
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeAlias
@@ -23,10 +22,6 @@ from acp_ref.schema import (
     Annotations,
     AudioContent,
     BlobResourceContents,
-    CompactionId,
-    CompactionStatus,
-    CompactionSummaryChunk,
-    CompactionUpdate,
     Cost,
     EmbeddedResource,
     ImageContent,
@@ -157,20 +152,12 @@ async def notices(turn: acp.PromptTurn) -> None:
         await turn.send_notice(severity, f"This is a notice: {severity.value}", "Nothing is wrong.", or_say_it=False)
 
 
-async def compaction(turn: acp.PromptTurn) -> None:
-    announced = turn.session.client_capabilities.session
-    if announced is None or announced.compaction is None:
-        return
-    done = CompactionId("compaction_" + secrets.token_hex(8))  # never used twice (COMP-05)
-    await turn.send(CompactionUpdate(compaction_id=done, status=CompactionStatus.IN_PROGRESS))
-    for part in ("A parrot was ", "found."):
-        await turn.send(CompactionSummaryChunk(compaction_id=done, content=acp.TextContent(text=part)))
-    await turn.send(CompactionUpdate(compaction_id=done, status=CompactionStatus.COMPLETED))
-    failed = CompactionId("compaction_" + secrets.token_hex(8))
-    await turn.send(CompactionUpdate(compaction_id=failed, status=CompactionStatus.IN_PROGRESS))
-    await turn.send(
-        CompactionUpdate(compaction_id=failed, status=CompactionStatus.FAILED, error="There is too little to condense.")
-    )
+async def compactions(turn: acp.PromptTurn) -> None:
+    async with turn.compaction() as compaction:
+        await compaction.send_summary("A parrot was ")
+        await compaction.send_summary("found.")
+    async with turn.compaction() as compaction:
+        await compaction.fail("There is too little to condense.")
 
 
 SCENES: Final[tuple[Scene, ...]] = (
@@ -187,5 +174,5 @@ SCENES: Final[tuple[Scene, ...]] = (
     settings,
     usage,
     notices,
-    compaction,
+    compactions,
 )
