@@ -424,7 +424,7 @@ async def test_run_shows_the_terminal_and_keeps_what_came_of_it(tmp_path: Path) 
         call, statuses = await tool_call_of(session, '/run sh -c "pwd; exit 3"')
         assert statuses == ["pending", "in_progress", "failed"]
         assert [type(item) for item in call.content] == [Terminal]
-        assert call.kind is acp.ToolKind.EXECUTE
+        assert (call.kind, call.title) == (acp.ToolKind.EXECUTE, "sh -c 'pwd; exit 3'")
         assert call.raw_output == {"output": f"{tmp_path}\n", "exitCode": 3, "signal": None}
         call, statuses = await tool_call_of(session, "/run true")
         assert statuses == ["pending", "in_progress", "completed"]

@@ -173,7 +173,9 @@ def main(args: argparse.Namespace) -> int:
     Returns:
       The exit status: 0 after the end of input, 128 + N after signal N, as shells have it; 1 when it cannot begin.
     """
-    logging.basicConfig(format="acp-ref agent: %(message)s", level=logging.DEBUG if args.verbose else logging.WARNING)
+    logging.basicConfig(format="acp-ref agent: %(message)s", level=logging.WARNING)
+    if args.verbose:
+        logging.getLogger("acp_ref").setLevel(logging.DEBUG)  # and no one else's: theirs may show headers
     if sys.stdin is not None and sys.stdin.isatty():
         print(
             "acp-ref agent speaks the Agent Client Protocol on stdin and stdout; a client is what starts it.\n"

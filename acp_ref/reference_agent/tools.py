@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from typing import NoReturn
 
 import trio
@@ -175,7 +176,7 @@ async def run_in_terminal(turn: acp.PromptTurn, command: str, *args: str, kill: 
       kill: end the command instead of waiting for its end.
     """
     needs(announced=turn.client.can_run_terminals, capability="terminal")
-    async with turn.tool_call(" ".join([command, *args]), kind=acp.ToolKind.EXECUTE) as tool_call:
+    async with turn.tool_call(shlex.join([command, *args]), kind=acp.ToolKind.EXECUTE) as tool_call:
         if not await permitted(turn, tool_call):
             return
         try:
