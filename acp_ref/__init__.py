@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from acp_ref.prompt_turn import PromptTurn as PromptTurn
     from acp_ref.reports import Report as Report
     from acp_ref.reports import ReportKind as ReportKind
+    from acp_ref.requests import Answered as Answered
     from acp_ref.requests import IncomingRequest as IncomingRequest
     from acp_ref.requests import OutgoingRequest as OutgoingRequest
     from acp_ref.roots import Roots as Roots
@@ -124,7 +125,7 @@ else:
         "acp_ref.permissions": "PermissionDecision",
         "acp_ref.prompt_turn": "PromptTurn",
         "acp_ref.reports": "Report ReportKind",
-        "acp_ref.requests": "IncomingRequest OutgoingRequest",
+        "acp_ref.requests": "Answered IncomingRequest OutgoingRequest",
         "acp_ref.roots": "Roots",
         "acp_ref.schema": (
             "UNSET AgentMessageChunk AgentThoughtChunk Content ContentBlock Diff McpServer McpServerHttp "

@@ -25,7 +25,7 @@ from acp_ref.errors import LocalProtocolError, RequestError
 from acp_ref.handlers import Handlers, RequestRoute
 from acp_ref.methods import CANCEL_REQUEST, INITIALIZE
 from acp_ref.reports import Report, ReportKind
-from acp_ref.requests import IncomingRequest
+from acp_ref.requests import Answered, IncomingRequest
 
 if TYPE_CHECKING:
     from acp_ref.connection import Connection
@@ -53,6 +53,7 @@ class Incoming:
         self._notifications = handlers.notifications
         self._in_flight: dict[RequestId, IncomingRequest] = {}
         self._held: list[Held] = []
+        self._held_ids: dict[RequestId, jsonrpc.Request] = {}
         self._changed = trio.lowlevel.ParkingLot()
         self.served = 0
 
@@ -94,7 +95,7 @@ class Incoming:
     def take_request(self, message: jsonrpc.Request) -> None:
         """Call the handler of a request, and let a task await what it returned."""
         connection, name = self._connection, message.method
-        if message.id in self._in_flight or self._held_with(message.id) is not None:
+        if message.id in self._in_flight or message.id in self._held_ids:  # never bool or float, so == is exact
             # D-32. With a null id: an answer under the id would be taken for the answer to the first request.
             refusal = RequestError.invalid_request(f"a request with the id {message.id!r} is being handled")
             connection.put_frame(jsonrpc.encode_error(None, refusal))
@@ -102,6 +103,7 @@ class Incoming:
         event = event_of(name)
         if connection.state is ConnectionState.INITIALIZING and event is ConnectionEvent.CALL:
             self._held.append(message)  # it waits for the initialize before it
+            self._held_ids[message.id] = message
             return
         try:
             connection.advance(event)
@@ -119,6 +121,9 @@ class Incoming:
             result = route.accept(request, message.params)
         except Exception as exc:
             self._answer(request, None, self._error_of(name, exc))
+            return
+        if isinstance(result, Answered):
+            self._answer(request, result.result, None)
         else:
             connection.nursery.start_soon(self._serve, request, route, result, name=name)
 
@@ -154,9 +159,7 @@ class Incoming:
         if request is not None:
             request.cancel()  # CANCEL-13; requests nested in the handler send their own (CANCEL-21)
             return
-        held = self._held_with(request_id)
-        if held is not None:
-            self._held.remove(held)
+        if self._held_ids.pop(request_id, None) is not None:
             self._connection.put_frame(jsonrpc.encode_error(request_id, RequestError.request_cancelled()))
         # CANCEL-20: otherwise it was answered already, and that answer stands
 

@@ -23,7 +23,7 @@ from acp_ref.handlers import Handlers
 from acp_ref.methods import AGENT, AUTHENTICATE, INITIALIZE, LOGOUT
 from acp_ref.prompt_turn import PromptTurn
 from acp_ref.reports import Report, log_report
-from acp_ref.requests import IncomingRequest
+from acp_ref.requests import Answered, IncomingRequest
 from acp_ref.roots import Roots
 from acp_ref.schema import (
     AgentAuthCapabilities,
@@ -220,17 +220,19 @@ class AgentSide(Generic[S]):
         )
         self.connection.when_ended(self.sessions.end)
 
-    async def _initialize(self, request: IncomingRequest, params: InitializeRequest) -> InitializeResponse:
+    def _initialize(self, request: IncomingRequest, params: InitializeRequest) -> Awaitable[InitializeResponse]:
         # Answered from what is known already: nothing heavy may stand between a client and this answer.
         agent = self._agent
         client = request.connection.counterpart = (
             params.client_capabilities
         )  # INIT-14: what is not there is not offered
-        return InitializeResponse(
-            protocol_version=negotiate(params.protocol_version),  # INIT-04, INIT-07
-            agent_capabilities=agent.capabilities(),
-            auth_methods=self._auth_methods(client),
-            agent_info=Implementation(name=agent.name, title=agent.title, version=agent.version),
+        return Answered(
+            InitializeResponse(
+                protocol_version=negotiate(params.protocol_version),  # INIT-04, INIT-07
+                agent_capabilities=agent.capabilities(),
+                auth_methods=self._auth_methods(client),
+                agent_info=Implementation(name=agent.name, title=agent.title, version=agent.version),
+            )
         )
 
     def _auth_methods(self, client: ClientCapabilities) -> list[AuthMethod]:

@@ -16,7 +16,7 @@ import attrs
 from acp_ref._converter import InvalidPayload, structure_hook, take_salvaged, unstructure_hook
 from acp_ref.errors import RequestError
 from acp_ref.methods import Method, Notification
-from acp_ref.requests import IncomingRequest
+from acp_ref.requests import Answered, IncomingRequest
 
 if TYPE_CHECKING:
     from acp_ref._jsonrpc import JSON
@@ -62,7 +62,10 @@ class _RequestRoute(Generic[P, R]):
             value = request.connection.read(self.method.params, params, self.method.name, "$.params")
         except InvalidPayload as exc:
             raise RequestError.invalid_params(*exc.errors) from exc
-        return self._encoded(self.handler(request, value))
+        pending = self.handler(request, value)
+        if isinstance(pending, Answered):
+            return Answered(unstructure_hook(self.method.result)(pending.result))
+        return self._encoded(pending)
 
     async def _encoded(self, result: Awaitable[R]) -> JSON:
         return unstructure_hook(self.method.result)(await result)

@@ -6,7 +6,7 @@ https://agentclientprotocol.com/protocol/cancellation
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Generic, TypeVar, final
 
 import attrs
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from acp_ref._jsonrpc import JSON, RequestId
     from acp_ref.connection import Connection
 
-__all__ = ["IncomingRequest", "OutgoingRequest"]
+__all__ = ["Answered", "IncomingRequest", "OutgoingRequest"]
 
 R = TypeVar("R")
 
@@ -135,3 +135,17 @@ class IncomingRequest:
         """Run what :meth:`on_answered` collected; called by the connection."""
         for then in self._answered:
             then()
+
+
+@final
+@attrs.frozen
+class Answered(Generic[R]):
+    """The awaitable of a handler that need not wait: a plain ``def`` that returns it answers in wire order, at once and
+    without a task."""
+
+    result: R
+    """The result."""
+
+    def __await__(self) -> Generator[None, None, R]:
+        yield from ()
+        return self.result

@@ -42,7 +42,7 @@ from acp_ref.methods import (
     SET_SESSION_MODE,
 )
 from acp_ref.prompt_turn import PromptTurn, new_message_id
-from acp_ref.requests import IncomingRequest
+from acp_ref.requests import Answered, IncomingRequest
 from acp_ref.roots import Roots, same_directory
 from acp_ref.schema import (
     AgentCapabilities,
@@ -83,6 +83,7 @@ if TYPE_CHECKING:
 
 __all__ = ["AgentSessions"]
 
+R = TypeVar("R")
 S = TypeVar("S", default=None)
 
 UNDO_TIMEOUT: Final = 5.0
@@ -355,26 +356,36 @@ class AgentSessions(Generic[S]):
         await self._stored.delete(params.session_id)  # DEL-06: silent when there is none
         return DeleteSessionResponse()
 
-    async def _set_mode(self, request: IncomingRequest, params: SetSessionModeRequest) -> SetSessionModeResponse:
+    # Where the application need not be asked, a setting counts in wire order: a prompt in the next line sees it.
+
+    def _set_mode(self, request: IncomingRequest, params: SetSessionModeRequest) -> Awaitable[SetSessionModeResponse]:
         session = self.get(params.session_id)
         assert session.modes is not None
         session.modes.check(params.mode_id)  # MODE-04, D-44
-        if self._agent.set_mode is not None:
-            await self._agent.set_mode(session, params.mode_id)
-        self._tell_afterwards(request, session, session.mode_set_by_client(params.mode_id))
-        return SetSessionModeResponse()
+        ask = self._agent.set_mode
 
-    async def _set_config_option(
+        def settle() -> SetSessionModeResponse:
+            self._tell_afterwards(request, session, session.mode_set_by_client(params.mode_id))
+            return SetSessionModeResponse()
+
+        return Answered(settle()) if ask is None else _after(ask(session, params.mode_id), settle)
+
+    def _set_config_option(
         self, request: IncomingRequest, params: SetSessionConfigOptionRequest
-    ) -> SetSessionConfigOptionResponse:
+    ) -> Awaitable[SetSessionConfigOptionResponse]:
         session = self.get(params.session_id)
         options = session.config_options
         assert options is not None
         options.check(params.config_id, params.value, session.client_capabilities)  # CONF-18, D-44
-        if self._agent.set_config_option is not None:
-            await self._agent.set_config_option(session, params.config_id, params.value)
-        self._tell_afterwards(request, session, session.option_set_by_client(params.config_id, params.value))
-        return SetSessionConfigOptionResponse(config_options=options.visible(session.client_capabilities))  # CONF-19
+        ask = self._agent.set_config_option
+
+        def settle() -> SetSessionConfigOptionResponse:
+            self._tell_afterwards(request, session, session.option_set_by_client(params.config_id, params.value))
+            return SetSessionConfigOptionResponse(
+                config_options=options.visible(session.client_capabilities)
+            )  # CONF-19
+
+        return Answered(settle()) if ask is None else _after(ask(session, params.config_id, params.value), settle)
 
     def _tell_afterwards(
         self, request: IncomingRequest, session: AgentSession[S], updates: Sequence[SessionUpdate]
@@ -386,6 +397,11 @@ class AgentSessions(Generic[S]):
     def _stored(self) -> SessionStore:
         assert self._agent.store is not None, "handled only with a store"
         return self._agent.store
+
+
+async def _after(consent: Awaitable[None], settle: Callable[[], R]) -> R:
+    await consent
+    return settle()
 
 
 @asynccontextmanager
