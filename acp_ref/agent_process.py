@@ -83,6 +83,8 @@ class AgentProcess:
         self._stdin_grace = stdin_grace
         self._term_grace = term_grace
         self._closing = False
+        self._receiving = False
+        self._discarding = False
         self._stdout_ended = trio.Event()
 
     def __repr__(self) -> str:
@@ -114,9 +116,19 @@ class AgentProcess:
         Raises:
           AgentProcessError: the agent ended, or closed its stdout, by itself.
           trio.ClosedResourceError: this side closed the transport, and the agent is gone.
+          trio.BusyResourceError: another task is receiving.
         """
-        if frames := await self._stream.receive():
-            return frames
+        if self._receiving:
+            raise trio.BusyResourceError("another task is receiving from the agent")
+        if self._discarding:
+            await self._stdout_ended.wait()
+            return ()
+        self._receiving = True
+        try:
+            if frames := await self._stream.receive():
+                return frames
+        finally:
+            self._receiving = False
         self._stdout_ended.set()
         if not self._closing:
             await self._wait_for_last_words()
@@ -162,11 +174,18 @@ class AgentProcess:
             await self._child.drain_stderr(sink)
 
     async def _discard_output(self) -> None:
-        # an agent that blocks on a full stdout would not see that its stdin ended
-        with suppress(trio.BusyResourceError, trio.BrokenResourceError, trio.ClosedResourceError):
-            while await self._stream.receive():
-                pass
+        # An agent that blocks on a full stdout would not see that its stdin ended. Whoever waits for frames goes first:
+        # he may have been woken for one already, and then the descriptor does not tell that he is reading.
+        if self._receiving or self._discarding:
+            return
+        self._discarding = True
+        try:
+            with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+                while await self._stream.receive():
+                    pass
             self._stdout_ended.set()
+        finally:
+            self._discarding = False
 
     async def _wait_for_last_words(self) -> None:
         with trio.move_on_after(LAST_WORDS_TIMEOUT):

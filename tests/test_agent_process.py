@@ -227,6 +227,25 @@ async def test_an_end_that_we_asked_for_is_no_error(threads: bool) -> None:
 
 @pytest.mark.spec("TRANS-12")
 @both_ways
+async def test_what_the_agent_says_as_we_close_goes_to_the_one_who_waits_for_it(threads: bool, tmp_path: Path) -> None:
+    for attempt in range(8):  # the scheduler decides at random who is next: he, or the one who discards what is left
+        said = tmp_path / str(attempt)
+        async with open_agent_transport(shell(f"read line; echo $line; : > {said}; cat"), threads=threads) as agent:
+            received: list[Frame] = []
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(receive_into, received, agent)
+                await wait_all_tasks_blocked(0.01)
+                with pytest.raises(trio.BusyResourceError):
+                    await agent.receive()
+                await agent.send([b"bye"])
+                while not said.exists():  # nobody else may run until it is said
+                    time.sleep(0.001)  # noqa: ASYNC251
+                await agent.aclose()
+            assert received == [b"bye"]
+
+
+@pytest.mark.spec("TRANS-12")
+@both_ways
 async def test_an_agent_that_blocks_on_its_output_still_sees_its_stdin_end(threads: bool) -> None:
     script = "import sys; sys.stdout.write('x' * 5_000_000); sys.stdout.flush(); sys.stdin.read(); sys.exit(6)"
     async with open_agent_transport(python(script), threads=threads) as agent:
