@@ -22,7 +22,7 @@ from acp_ref.errors import (
 from acp_ref.handlers import Handlers
 from acp_ref.methods import AGENT, CLIENT, INITIALIZE, Role, extension_method, extension_notification
 from acp_ref.reports import Report, ReportKind
-from acp_ref.requests import IncomingRequest
+from acp_ref.requests import Answered, IncomingRequest
 from acp_ref.schema import InitializeRequest, InitializeResponse, ProtocolVersion
 from acp_ref.testing import ScriptedPeer, open_scripted_peer
 
@@ -304,6 +304,22 @@ async def test_a_plain_def_handler_does_its_first_part_in_wire_order(setting: Se
         await peer.send({"jsonrpc": "2.0", "id": 1, "method": "_test/wait"}, {"jsonrpc": "2.0", "method": "_test/tell"})
         await peer.receive()
         assert order == ["accepted", "told", "awaited"]
+
+
+async def test_a_handler_that_need_not_wait_answers_in_wire_order_and_without_a_task(setting: Setting) -> None:
+    order: list[JSON] = []
+
+    def at_once(request: IncomingRequest, params: JSON) -> Awaitable[JSON]:
+        order.append("answered")
+        return Answered("now")
+
+    setting.handlers.on_request(WAIT, at_once)
+    setting.handlers.on_notification(TELL, lambda connection, params: order.append("told"))
+    async with setting.open() as (_, peer):
+        await peer.send({"jsonrpc": "2.0", "id": 1, "method": "_test/wait"}, {"jsonrpc": "2.0", "method": "_test/tell"})
+        assert result_of(await peer.receive()) == "now"
+        assert order == ["answered", "told"]
+        assert await Answered("later") == "later"
 
 
 async def test_what_must_follow_an_answer_follows_it_at_once(setting: Setting) -> None:

@@ -23,6 +23,9 @@ from acp_ref.schema import (
     AvailableCommand,
     McpCapabilities,
     PromptCapabilities,
+    SessionMode,
+    SessionModeId,
+    SessionModeState,
     StopReason,
     TextContent,
 )
@@ -294,8 +297,6 @@ async def test_stored_roots_do_not_come_back_by_themselves() -> None:
 @pytest.mark.spec("SETUP-16", "ERR-11", "DEL-08")
 @pytest.mark.field_note(69)
 async def test_an_unknown_session_is_not_found_by_name_and_cancelling_it_means_nothing() -> None:
-    from acp_ref.schema import SessionMode, SessionModeId, SessionModeState
-
     modes = SessionModeState(
         current_mode_id=SessionModeId("ask"), available_modes=[SessionMode(id=SessionModeId("ask"), name="Ask")]
     )
@@ -307,13 +308,40 @@ async def test_an_unknown_session_is_not_found_by_name_and_cancelling_it_means_n
             ("session/close", {}),
             ("session/set_mode", {"modeId": "ask"}),
         ):
-            answer = await peer.call(1, method, {"sessionId": "nope", **params})  # type: ignore[dict-item]
+            answer = await peer.call(1, method, {"sessionId": "nope", **params})
             error = answer["error"]
             assert isinstance(error, dict)
             assert (error["code"], error["data"]) == (ErrorCode.RESOURCE_NOT_FOUND, {"sessionId": "nope"})
         await peer.notify("session/cancel", {"sessionId": "nope"})
         assert await peer.receive_all() == []
         assert result_of(await peer.call(2, "session/delete", {"sessionId": "nope"})) == {}
+
+
+@pytest.mark.spec("MODE-03", "MODE-04")
+async def test_a_mode_counts_for_the_prompt_in_the_next_line() -> None:
+    seen: list[str] = []
+
+    async def look(turn: PromptTurn) -> StopReason:
+        assert turn.session.modes is not None
+        seen.append(turn.session.modes.current)
+        return StopReason.END_TURN
+
+    ids = [SessionModeId("ask"), SessionModeId("code")]
+    modes = SessionModeState(current_mode_id=ids[0], available_modes=[SessionMode(id=i, name=i) for i in ids])
+    async with client_of(agent(modes=modes, prompt=look)) as peer:
+        session_id = await new_session(peer)
+        for mode_id in ids * 20:
+            await peer.send(
+                {
+                    "jsonrpc": "2.0",
+                    "id": 1,
+                    "method": "session/set_mode",
+                    "params": {"sessionId": session_id, "modeId": mode_id},
+                },
+                {"jsonrpc": "2.0", "id": 2, "method": "session/prompt", "params": prompt(session_id, "look")},
+            )
+            assert [message["id"] for message in await peer.receive_all()] == [1, 2]
+        assert seen == ids * 20
 
 
 async def test_loading_a_session_that_is_open_sets_it_up_anew_and_not_while_a_turn_runs() -> None:
