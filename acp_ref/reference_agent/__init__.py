@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import math
 import os
 import signal
 import sys
@@ -26,6 +27,7 @@ import attrs
 import trio
 
 import acp_ref as acp
+from acp_ref.mcp_servers import DEFAULT_CONNECT_TIMEOUT
 from acp_ref.reference_agent import commands, questions, showcase, tools
 from acp_ref.reference_agent.commands import CommandError, SlashCommand, UsageError
 from acp_ref.reference_agent.settings import CONFIG_OPTIONS, MODES, is_loud, thinks_aloud
@@ -40,11 +42,14 @@ __all__ = ["add_arguments", "main", "make_agent"]
 LOGIN_METHOD: Final = AuthMethodId("demo")
 
 
-def make_agent(store: acp.SessionStore, *, require_login: bool = False) -> acp.Agent:
+def make_agent(
+    store: acp.SessionStore, *, require_login: bool = False, mcp_connect_timeout: float = DEFAULT_CONNECT_TIMEOUT
+) -> acp.Agent:
     """The reference agent, keeping its sessions in ``store``.
 
     Args:
       require_login: whether it begins logged out. In any case sessions need a login after a logout.
+      mcp_connect_timeout: seconds that each MCP server has to connect before the session goes on without it.
     """
     login = Login(not require_login)
     table = {command.name: command for command in slash_commands(login)}
@@ -68,6 +73,7 @@ def make_agent(store: acp.SessionStore, *, require_login: bool = False) -> acp.A
         prompt=prompt,
         prompt_capabilities=PromptCapabilities(image=True, audio=True, embedded_context=True),  # it repeats them all
         store=store,
+        mcp_connect_timeout=mcp_connect_timeout,
         modes=MODES,
         config_options=CONFIG_OPTIONS,
         commands=available,
@@ -163,8 +169,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--sessions", metavar="DIR", default=sessions, help="keep sessions there (default: %(default)s)"
     )
     parser.add_argument("--wire", metavar="FILE", help="append every message to FILE, as lines of JSON without secrets")
+    parser.add_argument(
+        "--mcp-timeout",
+        metavar="SECONDS",
+        type=seconds,
+        default=DEFAULT_CONNECT_TIMEOUT,
+        help="open a session without the MCP servers that need longer to start (default: %(default)g)",
+    )
+    parser.add_argument(
+        "--threads", action="store_true", help="read and write in threads, as is always done on Windows"
+    )
     parser.add_argument("--require-login", action="store_true", help="open no session before the client has logged in")
     parser.add_argument("-v", "--verbose", action="store_true", help="log to stderr even what is only ignored")
+
+
+def seconds(text: str) -> float:
+    """``text`` as a time to wait.
+
+    Raises:
+      ValueError: it is none.
+    """
+    number = float(text)
+    if not 0 < number < math.inf:
+        raise ValueError(text)
+    return number
 
 
 def main(args: argparse.Namespace) -> int:
@@ -182,7 +210,8 @@ def main(args: argparse.Namespace) -> int:
             "To talk to it here: acp-ref client -- acp-ref agent",
             file=sys.stderr,
         )
-    agent = make_agent(acp.DirectoryStore(args.sessions), require_login=args.require_login)
+    store = acp.DirectoryStore(args.sessions)
+    agent = make_agent(store, require_login=args.require_login, mcp_connect_timeout=args.mcp_timeout)
     try:
         with ExitStack() as files:
             check_descriptors()
@@ -190,7 +219,7 @@ def main(args: argparse.Namespace) -> int:
             if args.wire is not None:
                 # Without a buffer: what was said stands in the file at once, whatever happens next.
                 trace = JsonLinesTrace(files.enter_context(Path(args.wire).open("ab", buffering=0)))
-            return trio.run(serve, agent, trace)
+            return trio.run(serve, agent, trace, args.threads)
     except OSError as exc:  # no such file, or no stdin and stdout
         print(f"acp-ref agent: {exc}", file=sys.stderr)
         return 1
@@ -210,7 +239,7 @@ def check_descriptors() -> None:
     os.open(os.devnull, os.O_WRONLY)  # it becomes stderr
 
 
-async def serve(agent: acp.Agent, trace: JsonLinesTrace | None) -> int:
+async def serve(agent: acp.Agent, trace: JsonLinesTrace | None, threads: bool) -> int:
     """Serve ``agent`` until the client closes stdin or a signal comes.
 
     Either way its sessions are closed, and their MCP servers ended, before this returns.
@@ -222,7 +251,7 @@ async def serve(agent: acp.Agent, trace: JsonLinesTrace | None) -> int:
     others = [signum for name in ("SIGINT", "SIGHUP") if (signum := getattr(signal, name, None)) is not None]
     heeded = [signal.SIGTERM, *(signum for signum in others if signal.getsignal(signum) != signal.SIG_IGN)]
     status = 0
-    async with open_stdio() as stdio:
+    async with open_stdio(threads=threads or sys.platform == "win32") as stdio:
         with trio.open_signal_receiver(*heeded) as received:
             async with trio.open_nursery() as nursery:
 
