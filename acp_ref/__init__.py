@@ -30,22 +30,26 @@ if TYPE_CHECKING:
     from acp_ref._jsonrpc import JSONObject as JSONObject
     from acp_ref.agent import Agent as Agent
     from acp_ref.agent import AgentSide as AgentSide
-    from acp_ref.agent import Authentication as Authentication
     from acp_ref.agent import serve_agent as serve_agent
     from acp_ref.agent_process import AgentProcessError as AgentProcessError
     from acp_ref.agent_process import AgentStartError as AgentStartError
     from acp_ref.agent_session import AgentSession as AgentSession
     from acp_ref.agent_session import SessionOrigin as SessionOrigin
+    from acp_ref.authentication import Authentication as Authentication
+    from acp_ref.authentication import TerminalLoginRequired as TerminalLoginRequired
     from acp_ref.client import Client as Client
     from acp_ref.client import open_agent as open_agent
     from acp_ref.client import open_agent_process as open_agent_process
+    from acp_ref.client import use_agent_process as use_agent_process
     from acp_ref.client_services import ClientServices as ClientServices
     from acp_ref.client_services import RemoteTerminal as RemoteTerminal
     from acp_ref.client_session import ClientSession as ClientSession
     from acp_ref.client_side import ClientSide as ClientSide
     from acp_ref.client_turn import ClientTurn as ClientTurn
+    from acp_ref.compaction import RunningCompaction as RunningCompaction
     from acp_ref.connection import Connection as Connection
     from acp_ref.connection import open_connection as open_connection
+    from acp_ref.content import file_context as file_context
     from acp_ref.errors import AuthRequired as AuthRequired
     from acp_ref.errors import CapabilityError as CapabilityError
     from acp_ref.errors import ErrorCode as ErrorCode
@@ -100,21 +104,27 @@ if TYPE_CHECKING:
     from acp_ref.session_store import DirectoryStore as DirectoryStore
     from acp_ref.session_store import MemoryStore as MemoryStore
     from acp_ref.session_store import SessionStore as SessionStore
+    from acp_ref.terminal_login import LoginCommand as LoginCommand
+    from acp_ref.terminal_login import LoginFailed as LoginFailed
+    from acp_ref.terminal_login import run_in_terminal as run_in_terminal
     from acp_ref.tool_calls import RunningToolCall as RunningToolCall
     from acp_ref.transports import Transport as Transport
     from acp_ref.transports import memory_transport_pair as memory_transport_pair
 else:
     _NAMES = {
         "acp_ref._jsonrpc": "JSON JSONObject",
-        "acp_ref.agent": "Agent AgentSide Authentication serve_agent",
+        "acp_ref.agent": "Agent AgentSide serve_agent",
         "acp_ref.agent_process": "AgentProcessError AgentStartError",
         "acp_ref.agent_session": "AgentSession SessionOrigin",
-        "acp_ref.client": "Client open_agent open_agent_process",
+        "acp_ref.authentication": "Authentication TerminalLoginRequired",
+        "acp_ref.client": "Client open_agent open_agent_process use_agent_process",
         "acp_ref.client_services": "ClientServices RemoteTerminal",
         "acp_ref.client_session": "ClientSession",
         "acp_ref.client_side": "ClientSide",
         "acp_ref.client_turn": "ClientTurn",
+        "acp_ref.compaction": "RunningCompaction",
         "acp_ref.connection": "Connection open_connection",
+        "acp_ref.content": "file_context",
         "acp_ref.errors": (
             "AuthRequired CapabilityError ErrorCode LocalProtocolError ProtocolError RemoteProtocolError "
             "RequestError UnsupportedProtocolVersion"
@@ -135,6 +145,7 @@ else:
         ),
         "acp_ref.session_state": "SessionState",
         "acp_ref.session_store": "DirectoryStore MemoryStore SessionStore",
+        "acp_ref.terminal_login": "LoginCommand LoginFailed run_in_terminal",
         "acp_ref.tool_calls": "RunningToolCall",
         "acp_ref.transports": "Transport memory_transport_pair",
     }

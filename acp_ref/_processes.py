@@ -227,12 +227,13 @@ async def open_child(
     stdin: int | HasFileno | None = subprocess.PIPE,
     stdout: int | HasFileno | None = subprocess.PIPE,
     stderr: int | HasFileno | None = subprocess.PIPE,
+    own_session: bool = True,
 ) -> ChildProcess:
     """Start ``command``, a program and its arguments, never through a shell (TRANS-03).
 
     ``env`` is its whole environment (see :func:`child_environment`), ours when None; the program is looked up on the
-    ``PATH`` in it. There is no checkpoint between the start and the return: a caller that enters its ``try`` at once
-    cannot lose the process to a cancellation.
+    ``PATH`` in it. ``own_session`` keeps it off our terminal. There is no checkpoint between the start and the return:
+    who enters a ``try`` at once cannot lose the process to a cancellation.
 
     Raises:
         OSError: the program or ``cwd`` does not exist or may not be used.
@@ -249,11 +250,18 @@ async def open_child(
             stderr=stderr,
             env=env,
             cwd=cwd,
-            creationflags=subprocess.CREATE_NEW_PROCESS_GROUP | subprocess.CREATE_NO_WINDOW,
+            creationflags=subprocess.CREATE_NEW_PROCESS_GROUP | subprocess.CREATE_NO_WINDOW if own_session else 0,
         )
     else:
         process = await trio.lowlevel.open_process(
-            list(command), stdin=stdin, stdout=stdout, stderr=stderr, env=env, cwd=cwd, start_new_session=True
+            list(command),
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
+            env=env,
+            cwd=cwd,
+            start_new_session=own_session,
+            process_group=None if own_session else 0,
         )
     return ChildProcess(process, command)
 

@@ -17,10 +17,11 @@ import attrs
 from typing_extensions import TypeVar
 
 from acp_ref.agent_session import AgentSession
+from acp_ref.authentication import Authentication
 from acp_ref.connection import Connection, FrameHook
 from acp_ref.errors import AuthRequired, RequestError
-from acp_ref.handlers import Handlers
-from acp_ref.methods import AGENT, AUTHENTICATE, INITIALIZE, LOGOUT
+from acp_ref.handlers import Handlers, only_extensions
+from acp_ref.methods import AGENT, AUTHENTICATE, INITIALIZE, LOGOUT, PROTOCOL_VERSION
 from acp_ref.prompt_turn import PromptTurn
 from acp_ref.reports import Report, log_report
 from acp_ref.requests import Answered, IncomingRequest
@@ -32,7 +33,6 @@ from acp_ref.schema import (
     AuthenticateResponse,
     AuthMethod,
     AuthMethodAgent,
-    AuthMethodId,
     AuthMethodTerminal,
     AvailableCommand,
     ClientCapabilities,
@@ -65,12 +65,9 @@ from acp_ref.transports import Transport
 if TYPE_CHECKING:
     from acp_ref._jsonrpc import JSONObject
 
-__all__ = ["Agent", "AgentSide", "Authentication", "negotiate", "serve_agent"]
+__all__ = ["Agent", "AgentSide", "negotiate", "serve_agent"]
 
 S = TypeVar("S", default=None)
-
-PROTOCOL_VERSION: Final = ProtocolVersion(1)
-"""The newest protocol version spoken here, and the only one (INIT-06)."""
 
 DRAIN_TIMEOUT: Final = 0.5
 """Seconds that requests already read have to finish after the client closed the agent's stdin: enough to answer what
@@ -78,27 +75,6 @@ was piped in, short enough that no agent outlives its client by a second."""
 
 PromptHandler: TypeAlias = Callable[[PromptTurn[S]], Awaitable[StopReason]]
 OpenSession: TypeAlias = Callable[[AgentSession[S]], AbstractAsyncContextManager[S]]
-
-
-@attrs.frozen(kw_only=True)
-class Authentication:
-    """How a client logs in.
-
-    https://agentclientprotocol.com/protocol/authentication
-    """
-
-    methods: Sequence[AuthMethod]
-    """What is offered (AUTH-01). Terminal methods are shown only to clients that can run them (AUTH-06, AUTH-07)."""
-    authenticate: Callable[[AuthMethodId], Awaitable[None]]
-    """Carries out the login for a method that is not of type terminal; raises RequestError when it fails."""
-    logout: Callable[[], Awaitable[None]] | None = None
-    """Ends the login; announced when given (AUTH-03)."""
-    required: bool = True
-    """Whether sessions need a login: without one they are refused with -32000 (ERR-10)."""
-    logged_in: Callable[[], bool] | None = None
-    """Whether there is a login now, for an agent that keeps one itself, such as one from a terminal login (AUTH-15) or
-    one that expires. It is asked whenever a login is needed. Without it there is one from ``authenticate`` to
-    ``logout``, on each connection for itself."""
 
 
 @final
@@ -140,7 +116,7 @@ class Agent(Generic[S]):
     """The slash commands that clients are told of once a session is open (SLASH-01)."""
     authentication: Authentication | None = None
     """How to log in, if one can."""
-    extensions: Handlers | None = None
+    extensions: Handlers | None = attrs.field(default=None, validator=only_extensions)
     """Handlers of methods that begin with an underscore (EXT-06)."""
     set_mode: Callable[[AgentSession[S], SessionModeId], Awaitable[None]] | None = None
     """Told when the client changes a session's mode, before it counts; may raise RequestError to refuse."""
@@ -202,6 +178,7 @@ class AgentSide(Generic[S]):
         on_report: Callable[[Report], None] = log_report,
         on_frame: FrameHook | None = None,
         drain_timeout: float = DRAIN_TIMEOUT,
+        strict: bool = False,
     ) -> None:
         self._agent = agent
         authentication = agent.authentication
@@ -216,7 +193,13 @@ class AgentSide(Generic[S]):
             handlers.on_request(LOGOUT, self._logout)
         self.sessions.add_to(handlers)
         self.connection = Connection(
-            transport, AGENT, handlers, on_report=on_report, on_frame=on_frame, drain_timeout=drain_timeout
+            transport,
+            AGENT,
+            handlers,
+            on_report=on_report,
+            on_frame=on_frame,
+            drain_timeout=drain_timeout,
+            strict=strict,
         )
         self.connection.when_ended(self.sessions.end)
 
@@ -278,6 +261,7 @@ async def serve_agent(
     *,
     on_report: Callable[[Report], None] = log_report,
     on_frame: FrameHook | None = None,
+    strict: bool = False,
 ) -> None:
     """Serve ``agent`` until the client closes the connection; then every session is closed and it returns.
 
@@ -286,9 +270,10 @@ async def serve_agent(
         served, ``print`` and child processes write to stderr and read nothing (TRANS-10).
       on_report: hears of everything that is ignored, salvaged or fails without an answer.
       on_frame: sees every message, both ways.
+      strict: refuse messages with faults that the schema tolerates, instead of mending and reporting them (D-28).
     """
     if transport is not None:
-        await AgentSide(agent, transport, on_report=on_report, on_frame=on_frame).connection.run()
+        await AgentSide(agent, transport, on_report=on_report, on_frame=on_frame, strict=strict).connection.run()
         return
     async with open_stdio() as stdio:
-        await AgentSide(agent, stdio, on_report=on_report, on_frame=on_frame).connection.run()
+        await AgentSide(agent, stdio, on_report=on_report, on_frame=on_frame, strict=strict).connection.run()

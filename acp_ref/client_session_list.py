@@ -5,17 +5,13 @@ https://agentclientprotocol.com/protocol/session-list
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, final
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import final
 
 import trio
 
 from acp_ref.errors import RemoteProtocolError
-from acp_ref.methods import LIST_SESSIONS
-from acp_ref.schema import ListSessionsRequest, SessionInfo
-
-if TYPE_CHECKING:
-    from acp_ref.connection import Connection
+from acp_ref.schema import ListSessionsRequest, ListSessionsResponse, SessionInfo
 
 __all__ = ["SessionListing"]
 
@@ -24,8 +20,8 @@ __all__ = ["SessionListing"]
 class SessionListing:
     """The sessions of an agent, as :meth:`ClientSide.list_sessions` gives them."""
 
-    def __init__(self, connection: Connection, cwd: str | None) -> None:
-        self._connection = connection
+    def __init__(self, ask: Callable[[ListSessionsRequest], Awaitable[ListSessionsResponse]], cwd: str | None) -> None:
+        self._ask = ask
         self._cwd = cwd
         self._page: list[SessionInfo] = []
         self._cursor: str | None = None
@@ -46,7 +42,7 @@ class SessionListing:
             if self._started and self._cursor is None:  # LIST-12
                 raise StopAsyncIteration
             request = ListSessionsRequest(cwd=self._cwd, cursor=self._cursor)  # LIST-11, LIST-13
-            response = await self._connection.request(LIST_SESSIONS, request)
+            response = await self._ask(request)
             self._started = True
             self._page = [*reversed(response.sessions)]
             self._cursor = response.next_cursor

@@ -8,15 +8,18 @@ It asks before it sends: what the agent did not announce is refused here, and no
 
 from __future__ import annotations
 
+import functools
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final, TypeVar, final
 
 import trio
 
+from acp_ref.authentication import Logins
 from acp_ref.client_handlers import add_services
 from acp_ref.client_session import ClientSession
 from acp_ref.client_session_list import SessionListing
+from acp_ref.client_session_updates import SessionUpdates
 from acp_ref.connection import Connection, FrameHook
 from acp_ref.elicitation import OpenElicitations
 from acp_ref.errors import (
@@ -32,16 +35,17 @@ from acp_ref.methods import (
     CLIENT,
     DELETE_SESSION,
     INITIALIZE,
+    LIST_SESSIONS,
     LOAD_SESSION,
     LOGOUT,
     MCP_SERVER_GATES,
     NEW_SESSION,
+    PROTOCOL_VERSION,
     RESUME_SESSION,
     SESSION_UPDATE,
-    SESSION_UPDATE_GATES,
     Method,
 )
-from acp_ref.reports import Report, ReportKind, log_report
+from acp_ref.reports import Report, log_report
 from acp_ref.roots import Roots, distinct_directories, is_absolute
 from acp_ref.schema import (
     AgentCapabilities,
@@ -60,11 +64,9 @@ from acp_ref.schema import (
     McpServerStdio,
     NewSessionRequest,
     NewSessionResponse,
-    ProtocolVersion,
     ResumeSessionRequest,
     ResumeSessionResponse,
     SessionId,
-    SessionNotification,
 )
 
 if TYPE_CHECKING:
@@ -77,15 +79,8 @@ __all__ = ["ClientSide"]
 P = TypeVar("P")
 R = TypeVar("R", LoadSessionResponse, ResumeSessionResponse)
 
-PROTOCOL_VERSION: Final = ProtocolVersion(1)
-"""The newest protocol version spoken here (INIT-08)."""
-
 CLOSE_TIMEOUT: Final = 30.0
 """Seconds that the agent has to close a session when its ``with`` block ends."""
-
-MAX_EARLY_UPDATES: Final = 10_000
-"""Updates kept for sessions whose session/new is not answered yet (D-09): far more than any agent sends there, and few
-enough that an agent which never answers costs bounded memory."""
 
 
 @final
@@ -107,21 +102,20 @@ class ClientSide:
         *,
         on_report: Callable[[Report], None] = log_report,
         on_frame: FrameHook | None = None,
+        strict: bool = False,
     ) -> None:
         self._client = client
         self._sessions: dict[SessionId, ClientSession] = {}
-        self._opening = 0
-        self._early: list[SessionNotification] = []
-        announced = client.capabilities()
-        self._unannounced = {kind for kind, gate in SESSION_UPDATE_GATES.items() if not gate.is_open(announced)}
+        self._updates = SessionUpdates(self._sessions, client.capabilities())
+        self._logins = Logins(self, client.choose_login)
         self._initialized: InitializeResponse | None = None
         self.elicitations = OpenElicitations()
         handlers = Handlers()
         if client.extensions is not None:
             handlers.update(client.extensions)
-        handlers.on_notification(SESSION_UPDATE, self._update)
+        handlers.on_notification(SESSION_UPDATE, self._updates.receive)
         add_services(handlers, client, self)
-        self.connection = Connection(transport, CLIENT, handlers, on_report=on_report, on_frame=on_frame)
+        self.connection = Connection(transport, CLIENT, handlers, on_report=on_report, on_frame=on_frame, strict=strict)
         self.connection.when_ended(self.elicitations.close)
 
     def __repr__(self) -> str:
@@ -219,7 +213,7 @@ class ClientSide:
         Raises:
           CapabilityError: the agent did not announce a server's transport, or additional directories. Nothing was sent.
           LocalProtocolError: a path is not absolute, the command of a server among them. Nothing was sent.
-          AuthRequired: log in first.
+          AuthRequired: log in first. When the client has ``choose_login``, that was tried; see :class:`Logins`.
           RequestError, RemoteProtocolError, trio.BrokenResourceError: see :meth:`Connection.request`.
         """
         roots = self._checked(cwd, mcp_servers, additional_directories)
@@ -228,7 +222,6 @@ class ClientSide:
 
         def settle(settled: OutgoingRequest[NewSessionResponse]) -> None:
             # In wire order: the updates behind the answer find the session.
-            self._opening -= 1
             if settled.error is None:
                 response = settled.outcome()
                 session = self._register(response.session_id, roots)
@@ -238,15 +231,18 @@ class ClientSide:
                     self.connection.nursery.start_soon(session.aclose)
                     self._sessions.pop(session.id, None)
                 opened.append(session)
-            self._release_early()
+            self._updates.end_opening(self.connection)
 
-        self._opening += 1
-        try:
-            sent = await self.connection.send_request(NEW_SESSION, request, on_settled=settle)
-        except BaseException:
-            self._opening -= 1
-            raise
-        await sent.wait()
+        async def call() -> None:
+            self._updates.begin_opening()
+            try:
+                sent = await self.connection.send_request(NEW_SESSION, request, on_settled=settle)
+            except BaseException:
+                self._updates.end_opening(self.connection)
+                raise
+            await sent.wait()
+
+        await self._logins.retried(call)
         async with self._open(opened[0]) as session:
             yield session
 
@@ -277,8 +273,7 @@ class ClientSide:
             mcp_servers=[*mcp_servers],
             additional_directories=[*roots.roots[1:]],
         )
-        # Registered before the request is written: the replay comes before the answer.
-        async with self._take_up(self._register(session_id, roots, replaying=True), LOAD_SESSION, request) as session:
+        async with self._take_up(session_id, roots, LOAD_SESSION, request, replaying=True) as session:
             yield session
 
     @asynccontextmanager
@@ -303,25 +298,31 @@ class ClientSide:
             mcp_servers=[*mcp_servers],
             additional_directories=[*roots.roots[1:]],
         )
-        async with self._take_up(self._register(session_id, roots), RESUME_SESSION, request) as session:
+        async with self._take_up(session_id, roots, RESUME_SESSION, request) as session:
             yield session
 
     @asynccontextmanager
     async def _take_up(
-        self, session: ClientSession, method: Method[P, R], request: P
+        self, session_id: SessionId, roots: Roots, method: Method[P, R], request: P, *, replaying: bool = False
     ) -> AsyncGenerator[ClientSession, None]:
-        def settle(settled: OutgoingRequest[R]) -> None:
-            session.replaying = False
-            if settled.error is None:
-                session.state.opened(settled.outcome())
-                session.setup_meta = settled.outcome().meta
+        async def call() -> ClientSession:
+            # Registered before the request is written: the replay comes before the answer.
+            session = self._register(session_id, roots, replaying=replaying)
 
-        try:
-            await (await self.connection.send_request(method, request, on_settled=settle)).wait()
-        except BaseException:
-            self._forget(session)
-            raise
-        async with self._open(session):
+            def settle(settled: OutgoingRequest[R]) -> None:
+                session.replaying = False
+                if settled.error is None:
+                    session.state.opened(settled.outcome())
+                    session.setup_meta = settled.outcome().meta
+
+            try:
+                await (await self.connection.send_request(method, request, on_settled=settle)).wait()
+            except BaseException:
+                self._forget(session)
+                raise
+            return session
+
+        async with self._open(await self._logins.retried(call)) as session:
             yield session
 
     def list_sessions(self, cwd: str | None = None) -> SessionListing:
@@ -342,7 +343,8 @@ class ClientSide:
         """
         if cwd is not None and not is_absolute(cwd):
             raise LocalProtocolError(f"the directory {cwd!r} is not absolute")  # LIST-05, GEN-09
-        return SessionListing(self.connection, cwd)
+        request = functools.partial(self.connection.request, LIST_SESSIONS)
+        return SessionListing(lambda params: self._logins.retried(lambda: request(params)), cwd)
 
     async def delete_session(self, session_id: SessionId) -> None:
         """Delete a session for good. That the agent does not know it is success (D-46).
@@ -351,8 +353,9 @@ class ClientSide:
           CapabilityError: the agent deletes no sessions (DEL-02, DEL-03). Nothing was sent.
           RequestError: the agent refused.
         """
+        request = DeleteSessionRequest(session_id=session_id)
         try:
-            await self.connection.request(DELETE_SESSION, DeleteSessionRequest(session_id=session_id))
+            await self._logins.retried(lambda: self.connection.request(DELETE_SESSION, request))
         except RequestError as exc:
             if exc.code != -32002:
                 raise
@@ -411,33 +414,3 @@ class ClientSide:
             with trio.CancelScope(shield=True, deadline=trio.current_time() + CLOSE_TIMEOUT):
                 await session.aclose()
             self._forget(session)
-
-    # ---------------------------------------------------------------------------------------------------- updates
-
-    def _update(self, connection: Connection, params: SessionNotification) -> None:
-        if self._unannounced and type(params.update) in self._unannounced:
-            reason = f"{type(params.update).__name__} was not announced"
-            self.connection.report(Report(kind=ReportKind.IGNORED, method=SESSION_UPDATE.name, reason=reason))
-            return
-        session = self._sessions.get(params.session_id)
-        if session is not None:
-            session.receive(params.update)
-        elif self._opening and len(self._early) < MAX_EARLY_UPDATES:
-            self._early.append(params)  # D-09: perhaps of a session whose answer comes behind it
-        else:
-            self._report_stray(params)
-
-    def _release_early(self) -> None:
-        early, self._early = self._early, []
-        for params in early:
-            session = self._sessions.get(params.session_id)
-            if session is not None:
-                session.receive(params.update)
-            elif self._opening:
-                self._early.append(params)
-            else:
-                self._report_stray(params)
-
-    def _report_stray(self, params: SessionNotification) -> None:
-        reason = f"an update for session {params.session_id!r}, which is not open here"
-        self.connection.report(Report(kind=ReportKind.IGNORED, method=SESSION_UPDATE.name, reason=reason))

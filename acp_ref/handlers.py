@@ -22,7 +22,14 @@ if TYPE_CHECKING:
     from acp_ref._jsonrpc import JSON
     from acp_ref.connection import Connection
 
-__all__ = ["Handlers", "NotificationHandler", "NotificationRoute", "RequestHandler", "RequestRoute"]
+__all__ = [
+    "Handlers",
+    "NotificationHandler",
+    "NotificationRoute",
+    "RequestHandler",
+    "RequestRoute",
+    "only_extensions",
+]
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -121,3 +128,14 @@ class Handlers:
         """Take all handlers of ``other`` as well."""
         self._requests.update(other._requests)
         self._notifications.update(other._notifications)
+
+
+def only_extensions(instance: object, attribute: object, handlers: Handlers | None) -> None:
+    """A validator of attrs: what an application adds has names that begin with an underscore (EXT-05, EXT-06).
+
+    Raises:
+      ValueError: they do not; what the protocol defines is offered in other ways.
+    """
+    for name in () if handlers is None else (*handlers.requests, *handlers.notifications):
+        if not name.startswith("_"):
+            raise ValueError(f"the name of an extension starts with an underscore, unlike {name!r}")

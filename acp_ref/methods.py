@@ -41,6 +41,7 @@ __all__ = [
     "NEW_SESSION",
     "PROMPT",
     "PROMPT_CONTENT_GATES",
+    "PROTOCOL_VERSION",
     "READ_TEXT_FILE",
     "RELEASE_TERMINAL",
     "REQUEST_PERMISSION",
@@ -64,6 +65,9 @@ __all__ = [
 
 P = TypeVar("P")
 R = TypeVar("R")
+
+PROTOCOL_VERSION: Final = schema.ProtocolVersion(1)
+"""The newest protocol version spoken here, and the only one (INIT-06, INIT-08)."""
 
 
 @attrs.frozen
@@ -393,8 +397,8 @@ PROMPT_CONTENT_GATES: Final[Mapping[type[object], Gate]] = {
     schema.AudioContent: Gate("agentCapabilities.promptCapabilities.audio"),
     schema.EmbeddedResource: Gate("agentCapabilities.promptCapabilities.embeddedContext"),
 }
-"""What a prompt may hold only if the agent announced it (INIT-22). Text and resource links are free (INIT-21, CONTENT-02,
-CONTENT-08)."""
+"""What a prompt may hold only if the agent announced it (INIT-22). Text (CONTENT-02) and resource links (CONTENT-08)
+are free (INIT-21)."""
 
 MCP_SERVER_GATES: Final[Mapping[type[object], Gate]] = {
     schema.McpServerHttp: Gate("agentCapabilities.mcpCapabilities.http"),
