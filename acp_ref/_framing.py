@@ -10,6 +10,7 @@ limit: the rest of it is dropped as it arrives, and an :class:`OversizedFrame` s
 from __future__ import annotations
 
 from collections.abc import Sequence
+from io import BytesIO
 from typing import Final, TypeAlias
 
 import attrs
@@ -19,15 +20,18 @@ __all__ = ["DEFAULT_MAX_FRAME_BYTES", "Frame", "FrameBuffer", "OversizedFrame"]
 DEFAULT_MAX_FRAME_BYTES: Final = 128 * 1024 * 1024
 """128 MiB: a prompt may carry images and files inline, and the specification names no limit."""
 
-HEAD_BYTES: Final = 4096
-"""How much of an oversized frame is kept, to tell which request or response it was."""
+KEPT_BYTES: Final = 4096
+"""How much of either end of an oversized frame is kept, to tell which request or response it was."""
 
 
 @attrs.frozen
 class OversizedFrame:
-    """A frame beyond the size limit; ``head`` is its beginning."""
+    """A frame beyond the size limit."""
 
     head: bytes
+    """Its beginning."""
+    tail: bytes
+    """Its end."""
     size: int
     """Its whole size in bytes."""
 
@@ -36,13 +40,14 @@ Frame: TypeAlias = bytes | OversizedFrame
 
 
 class FrameBuffer:
-    """Cuts a stream of bytes into frames. Time is linear in the bytes, whatever the chunks."""
+    """Cuts a stream of bytes into frames. Time is linear in the bytes, whatever the chunks, and so is memory."""
 
     def __init__(self, max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES) -> None:
         self._max = max_frame_bytes
-        self._pending: list[bytes] = []
+        self._pending = BytesIO()  # not a list, for the chunks may be single bytes
         self._size = 0
         self._head: bytes | None = None  # not None while an oversized frame is being dropped
+        self._tail = b""
 
     def feed(self, chunk: bytes) -> Sequence[Frame]:
         """The frames that ``chunk`` completes, in order."""
@@ -57,9 +62,9 @@ class FrameBuffer:
             limit = self._max
             for line in lines:
                 if line.endswith(b"\r"):
-                    line = line[:-1]  # noqa: PLW2901
+                    line = line[:-1]
                 if len(line) > limit:
-                    frames.append(OversizedFrame(line[:HEAD_BYTES], len(line)))
+                    frames.append(OversizedFrame(line[:KEPT_BYTES], line[-KEPT_BYTES:], len(line)))
                 elif line and not line.isspace():
                     frames.append(line)
         if rest:
@@ -75,23 +80,26 @@ class FrameBuffer:
 
     def _keep(self, part: bytes) -> None:
         self._size += len(part)
-        if self._head is None:
-            self._pending.append(part)
-            if self._size > self._max + 1:  # one byte more for a carriage return
-                self._head = b"".join(self._pending)[:HEAD_BYTES]
-                self._pending.clear()
+        if self._head is not None:
+            self._tail = (self._tail + part)[-KEPT_BYTES:]
+            return
+        self._pending.write(part)
+        if self._size > self._max + 1:  # one byte more for a carriage return
+            kept = self._pending.getvalue()
+            self._head, self._tail = kept[:KEPT_BYTES], kept[-KEPT_BYTES:]
+            self._pending = BytesIO()
 
     def _finish(self, frames: list[Frame]) -> None:
         if self._head is not None:
-            frames.append(OversizedFrame(self._head, self._size))
+            frames.append(OversizedFrame(self._head, self._tail, self._size))
+            self._head = None
         else:
-            line = b"".join(self._pending)
+            line = self._pending.getvalue()
+            self._pending = BytesIO()
             if line.endswith(b"\r"):
                 line = line[:-1]
             if len(line) > self._max:
-                frames.append(OversizedFrame(line[:HEAD_BYTES], len(line)))
+                frames.append(OversizedFrame(line[:KEPT_BYTES], line[-KEPT_BYTES:], len(line)))
             elif line and not line.isspace():
                 frames.append(line)
-        self._pending.clear()
         self._size = 0
-        self._head = None

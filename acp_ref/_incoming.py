@@ -76,9 +76,7 @@ class Incoming:
         except InvalidPayload as exc:
             connection.report(Report(kind=ReportKind.INVALID, method=name, reason=str(exc)))  # D-29
         except Exception as exc:
-            connection.report(
-                Report(kind=ReportKind.HANDLER_FAILED, method=name, reason="its handler raised", error=exc)
-            )
+            self._report_failed(name, "its handler raised", exc)
 
     def _take_other(self, message: jsonrpc.Notification) -> None:
         connection, name = self._connection, message.method
@@ -131,10 +129,10 @@ class Incoming:
         """``initialize`` was answered: take what was held behind it, in order."""
         held, self._held = self._held, []
         for message in held:
-            if isinstance(message, jsonrpc.Request):
-                self.take_request(message)
-            else:
+            if isinstance(message, jsonrpc.Notification):
                 self.take_notification(message)
+            elif self._held_ids.pop(message.id, None) is message:  # not cancelled meanwhile
+                self.take_request(message)
 
     async def wait_released(self, timeout: float) -> None:
         """The input has ended, perhaps while ``initialize`` is being answered: what is held behind it was read all the
@@ -142,12 +140,6 @@ class Incoming:
         with trio.move_on_after(timeout):
             while self._held and self._connection.state is ConnectionState.INITIALIZING:
                 await self._changed.park()
-
-    def _held_with(self, request_id: RequestId) -> jsonrpc.Request | None:
-        for message in self._held:  # ids are never bool or float here, so == is exact
-            if isinstance(message, jsonrpc.Request) and message.id == request_id:
-                return message
-        return None
 
     def _cancel(self, message: jsonrpc.Notification) -> None:
         try:
@@ -197,7 +189,10 @@ class Incoming:
 
     async def finish(self, drain_timeout: float) -> None:
         """The conversation is over: let what is in flight finish, for so many seconds; then cancel it."""
+        for request_id in self._held_ids:
+            self._connection.put_frame(jsonrpc.encode_error(request_id, RequestError.request_cancelled()))
         self._held.clear()
+        self._held_ids.clear()
         with trio.move_on_after(drain_timeout):
             while self._in_flight:
                 await self._changed.park()
@@ -215,14 +210,17 @@ class Incoming:
             except ValueError as exc:
                 error = self._error_of(request.method, exc)
         if error is not None:
-            frame = _encode_error(request.id, error)
+            frame = self._encode_error(request, error)
         self._forget(request)
         opening = request.method == INITIALIZE.name and self._connection.state is ConnectionState.INITIALIZING
         if opening:
             self._connection.initialized(succeeded=error is None)
         self._connection.put_frame(frame)
         if error is None:
-            request.answered()  # what must follow it, before anything else can
+            try:
+                request.answered()  # what must follow it, before anything else can
+            except Exception as exc:
+                self._report_failed(request.method, "what was to follow its answer raised", exc)
         if opening:
             self.release()
 
@@ -235,18 +233,22 @@ class Incoming:
         leaves = [*_leaves(exc)]
         if len(leaves) == 1 and isinstance(leaves[0], RequestError):
             return leaves[0]
-        self._connection.report(
-            Report(kind=ReportKind.HANDLER_FAILED, method=method, reason="its handler raised", error=exc)
-        )
+        closed = (trio.BrokenResourceError, trio.ClosedResourceError)
+        if self._connection.ended and all(isinstance(leaf, closed) for leaf in leaves):
+            return RequestError.request_cancelled()  # it spoke to a peer that was gone: no fault of the handler's
+        self._report_failed(method, "its handler raised", exc)
         return RequestError.internal_error()
 
+    def _encode_error(self, request: IncomingRequest, error: RequestError) -> bytes:
+        """The frame of ``error``; without its data when that is not JSON, for an answer must never be lost."""
+        try:
+            return jsonrpc.encode_error(request.id, error)
+        except ValueError as exc:
+            self._report_failed(request.method, "the data of its error was left out", exc)
+            return jsonrpc.encode_error(request.id, RequestError(error.code, error.message))
 
-def _encode_error(request_id: RequestId, error: RequestError) -> bytes:
-    """The frame of ``error``; without its data when that is not JSON, for an answer must never be lost."""
-    try:
-        return jsonrpc.encode_error(request_id, error)
-    except ValueError:
-        return jsonrpc.encode_error(request_id, RequestError(error.code, error.message))
+    def _report_failed(self, method: str, reason: str, error: BaseException) -> None:
+        self._connection.report(Report(kind=ReportKind.HANDLER_FAILED, method=method, reason=reason, error=error))
 
 
 def _leaves(exc: BaseException) -> Iterator[BaseException]:

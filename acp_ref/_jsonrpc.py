@@ -10,6 +10,7 @@ A message with ``method`` and ``id`` is a request, with ``method`` alone a notif
 from __future__ import annotations
 
 import json
+import math
 import re
 from typing import Final, NoReturn, TypeAlias, cast
 
@@ -28,6 +29,7 @@ __all__ = [
     "Request",
     "RequestId",
     "Result",
+    "Unreadable",
     "decode",
     "dumps",
     "encode_error",
@@ -35,7 +37,7 @@ __all__ = [
     "encode_request",
     "encode_result",
     "loads",
-    "sniff",
+    "unreadable",
 ]
 
 JSON: TypeAlias = "dict[str, JSON] | list[JSON] | str | int | float | bool | None"
@@ -88,12 +90,20 @@ class InvalidMessage:
     reason: str
     id: RequestId = None
     answer: RequestError | None = None
+    is_call: bool = False
+    """Whether it is a request all the same, which either role answers."""
+    is_response: bool = False
+    """Whether it was to be the response to ``id``, which gets no other."""
 
 
 Message: TypeAlias = Request | Notification | Result | ErrorResponse | InvalidMessage
 
 
 # --------------------------------------------------------------------------------------------------- JSON text
+
+
+class Unreadable(ValueError):
+    """It is JSON, but more than is read here: nested too deeply, or with a number that is out of range."""
 
 
 def _no_constant(text: str) -> NoReturn:
@@ -104,18 +114,41 @@ def loads(text: bytes) -> JSON:
     """The JSON value that ``text`` spells.
 
     Raises:
-      ValueError: it spells none, NaN and Infinity included, or is nested too deeply to be read in bounded memory.
+      Unreadable: it is nested too deeply to be read in bounded memory, or has a number that is out of range.
+      ValueError: it spells none, NaN and Infinity included.
     """
     value: JSON
     try:
         value = orjson.loads(text)
     except orjson.JSONDecodeError:
-        # What orjson refuses but JSON allows: escaped lone surrogates, a leading byte order mark, numbers beyond a
-        # double. Bytes that are not UTF-8 (TRANS-01) fail here for good.
+        # What orjson refuses but JSON allows: escaped lone surrogates, a leading byte order mark, large integers.
+        # Bytes that are not UTF-8 (TRANS-01) fail here for good.
+        value = _loads_slowly(text.decode("utf-8-sig"))
+    return value
+
+
+def _loads_slowly(text: str) -> JSON:
+    out_of_range: list[str] = []  # told in the end, when it is known that all of it is JSON
+
+    def number(digits: str) -> float:
+        value = float(digits)
+        if math.isinf(value):  # or it would be written as Infinity, which is not JSON
+            out_of_range.append("a number beyond a double")
+        return value
+
+    def integer(digits: str) -> int:
         try:
-            value = json.loads(text.decode("utf-8-sig"), parse_constant=_no_constant)
-        except RecursionError:
-            raise ValueError("nested too deeply") from None
+            return int(digits)
+        except ValueError:
+            out_of_range.append(f"an integer of {len(digits)} digits")
+            return 0
+
+    try:
+        value: JSON = json.loads(text, parse_constant=_no_constant, parse_float=number, parse_int=integer)
+    except RecursionError:
+        raise Unreadable("nested too deeply") from None
+    if out_of_range:
+        raise Unreadable(out_of_range[0])
     return value
 
 
@@ -126,20 +159,26 @@ _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 def dumps(value: object) -> bytes:
     """``value`` as compact UTF-8 JSON text, which never holds a raw newline (TRANS-07).
 
-    Text that cannot be UTF-8 (lone surrogates) is written with U+FFFD in their place.
+    Text that cannot be UTF-8 (lone surrogates) is written with U+FFFD in their place. NaN and Infinity must not get
+    here, where they would become null: the converter has refused them.
 
     Raises:
       ValueError: ``value`` is not JSON, or too deeply nested.
     """
     try:
         return orjson.dumps(value, option=_OPTIONS)
-    except TypeError as refused:
+    except TypeError:
         # Lone surrogates, integers beyond 64 bits and nesting beyond orjson's bound are JSON all the same.
-        try:
-            text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-        except (TypeError, ValueError, RecursionError):
-            raise ValueError(f"not JSON: {refused}") from refused
-        return _SURROGATE.sub("\ufffd", text).encode()
+        return _dumps_checked(value)
+
+
+def _dumps_checked(value: object) -> bytes:
+    """As :func:`dumps`, slower: it refuses NaN and Infinity, which orjson writes as null."""
+    try:
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    except (TypeError, ValueError, RecursionError) as exc:
+        raise ValueError(f"not JSON: {exc}") from exc
+    return _SURROGATE.sub("\ufffd", text).encode()
 
 
 # --------------------------------------------------------------------------------------------------- reading
@@ -149,15 +188,18 @@ def decode(frame: bytes) -> Message:
     """The message in ``frame``, one line without its newline. Never raises."""
     try:
         value = loads(frame)
+    except Unreadable as exc:
+        return unreadable(str(exc), frame[:HEAD_BYTES], frame[-TAIL_BYTES:])
     except ValueError as exc:
-        return InvalidMessage(f"not JSON: {exc}", None, RequestError(ErrorCode.PARSE_ERROR, "Parse error"))
+        return _no_json(str(exc), frame)
     if type(value) is not dict:
         what = "a batch, which v1 does not have" if type(value) is list else "not an object"  # TRANS-05
         return InvalidMessage(f"the message is {what}", None, RequestError.invalid_request(f"the message is {what}"))
     method = value.get("method")
     if type(method) is str and "id" not in value and value.get("jsonrpc") == "2.0":
         return Notification(method, value.get("params"))  # by far the most common, so it goes first
-    if method is None and "method" not in value:
+    # Some peers write every key they know, so a response may have a null method.
+    if method is None and ("method" not in value or "result" in value or value.get("error") is not None):
         return _decode_response(value)
     raw_id = value.get("id")
     id_kind = type(raw_id)
@@ -178,19 +220,19 @@ def decode(frame: bytes) -> Message:
 
 
 def _refuse(reason: str, request_id: RequestId, is_call: bool) -> InvalidMessage:
-    return InvalidMessage(reason, request_id, RequestError.invalid_request(reason) if is_call else None)
+    return InvalidMessage(reason, request_id, RequestError.invalid_request(reason) if is_call else None, is_call)
 
 
 def _decode_response(value: JSONObject) -> Message:
     """A response is never answered, whatever is wrong with it: two strict peers would never stop."""
     if "result" in value:
         if "error" in value and value["error"] is not None:  # ERR-01: never both
-            return InvalidMessage("a response with both result and error")
+            return _no_response("a response with both result and error", value)
         return Result(value.get("id"), value["result"])
     error = value.get("error")
     if error is None:
         if "id" in value or "error" in value:
-            return InvalidMessage("a response with neither result nor error")  # ERR-01
+            return _no_response("a response with neither result nor error", value)  # ERR-01
         reason = "neither a request nor a response"
         return InvalidMessage(reason, None, RequestError.invalid_request(reason))
     if type(error) is not dict:
@@ -204,20 +246,74 @@ def _decode_response(value: JSONObject) -> Message:
     return ErrorResponse(value.get("id"), kind.received(code, message, error.get("data"), has_data="data" in error))
 
 
-_HEAD: Final = re.compile(
-    rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(-?\d{1,19}|"(?:[^"\\]|\\.){0,256}")\s*,\s*"(\w+)"'
-)
+def _no_response(reason: str, value: JSONObject) -> InvalidMessage:
+    request_id = value.get("id")
+    return InvalidMessage(reason, request_id if type(request_id) is int else None, is_response=True)
 
 
-def sniff(head: bytes) -> tuple[RequestId, bool]:
-    """The id in the beginning of a frame that is too large to be read, and whether the frame is a request.
+# ----------------------------------------------------------------------------------------------- what cannot be read
 
-    ``(None, True)`` when it cannot be told: such a frame is answered like one that is no JSON at all.
+HEAD_BYTES: Final = 4096
+"""How much of the beginning of a message tells what it is."""
+TAIL_BYTES: Final = 1024
+"""The same of its end, for peers that write the id last."""
+
+_SCALAR: Final = rb'(?:-?\d{1,19}|"(?:[^"\\]|\\.){0,256}"|null)'
+_MEMBER: Final = re.compile(rb'\s*"(\w+)"\s*:\s*(' + _SCALAR + rb")\s*,", re.DOTALL)
+_KEY: Final = re.compile(rb'\s*"(\w+)"\s*:')
+_OPEN: Final = re.compile(rb"(?:\xef\xbb\xbf)?\s*\{")
+# An unescaped quote begins or ends a string, so these members are in the object that the last brace closes.
+_TAIL: Final = re.compile(rb'((?:,\s*"\w+"\s*:\s*' + _SCALAR + rb"\s*)+)\}\s*\Z", re.DOTALL)
+
+
+def _outline(head: bytes, tail: bytes) -> tuple[set[bytes], RequestId]:
+    """Which members a message has, as far as its beginning and its end tell, and its id."""
+    keys: set[bytes] = set()
+    raw_id = b""
+    opening = _OPEN.match(head)
+    if opening is None:
+        return keys, None
+    at = opening.end()
+    while member := _MEMBER.match(head, at):
+        keys.add(member[1])
+        raw_id = member[2] if member[1] == b"id" else raw_id
+        at = member.end()
+    if last := _KEY.match(head, at):
+        keys.add(last[1])
+    if ending := _TAIL.search(tail):
+        for member in _MEMBER.finditer(ending[1][1:] + b","):
+            keys.add(member[1])
+            raw_id = member[2] if member[1] == b"id" else raw_id
+    try:
+        request_id = loads(raw_id)
+    except ValueError:  # there is none, or it is malformed
+        return keys, None
+    if isinstance(request_id, str) or (isinstance(request_id, int) and request_id in INT64):
+        return keys, request_id
+    return keys, None
+
+
+def unreadable(reason: str, head: bytes, tail: bytes) -> InvalidMessage:
+    """The message that begins with ``head``, ends with ``tail`` and is not read, because of ``reason``.
+
+    A request is refused, a response is known to have come, a notification is let go. What cannot be told is answered
+    like a line that is no JSON at all.
     """
-    found = _HEAD.match(head)
-    if found is None:
-        return None, b'"method"' not in head or b'"id"' in head
-    return cast("RequestId", loads(found[1])), found[2] not in (b"result", b"error")
+    keys, request_id = _outline(head, tail)
+    if keys & {b"result", b"error"}:
+        return InvalidMessage(reason, request_id, is_response=True)
+    if b"method" in keys and b"id" not in keys:
+        return InvalidMessage(reason)
+    is_call = request_id is not None
+    return InvalidMessage(reason, request_id, RequestError.invalid_request(reason), is_call)
+
+
+def _no_json(reason: str, frame: bytes) -> InvalidMessage:
+    """D-33; but what began as a response is none the less the only one that its request gets."""
+    keys, request_id = _outline(frame[:HEAD_BYTES], b"")
+    if keys & {b"result", b"error"}:
+        return InvalidMessage(f"not JSON: {reason}", request_id, is_response=True)
+    return InvalidMessage(f"not JSON: {reason}", None, RequestError(ErrorCode.PARSE_ERROR, "Parse error"))
 
 
 # --------------------------------------------------------------------------------------------------- writing
@@ -239,8 +335,12 @@ def encode_result(request_id: RequestId, result: JSON) -> bytes:
 
 
 def encode_error(request_id: RequestId, error: RequestError) -> bytes:
-    """The frame of a failure: ``error`` and no ``result`` (ERR-01); ``data`` only where there is one (ERR-09)."""
+    """The frame of a failure: ``error`` and no ``result`` (ERR-01); ``data`` only where there is one (ERR-09).
+
+    Raises:
+      ValueError: the data, which no converter has seen, is not JSON.
+    """
     body: JSONObject = {"code": int(error.code), "message": error.message}
     if error.has_data:
         body["data"] = error.data
-    return dumps({"jsonrpc": "2.0", "id": request_id, "error": body})
+    return _dumps_checked({"jsonrpc": "2.0", "id": request_id, "error": body})

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from acp_ref import _jsonrpc as jsonrpc
 from acp_ref._converter import InvalidPayload
-from acp_ref.errors import RemoteProtocolError
+from acp_ref.errors import RemoteProtocolError, excerpt
 from acp_ref.reports import Report, ReportKind
 
 if TYPE_CHECKING:
@@ -59,15 +59,15 @@ class OutgoingRequests:
         """It was never sent after all."""
         self._pending.pop(request_id, None)
 
-    def take(self, response: jsonrpc.Result | jsonrpc.ErrorResponse) -> PendingRequest | None:
-        """The request that ``response`` answers; None when there is none, which is reported and never answered: two
-        strict peers would never stop. Ids are matched by type and value."""
-        request = self._pending.pop(response.id, None) if type(response.id) is int else None
-        if request is None:
-            what = f": {response.error}" if isinstance(response, jsonrpc.ErrorResponse) else ""
-            reason = f"a response to {response.id!r}, which is no open request{what}"
-            self._connection.report(Report(kind=ReportKind.UNMATCHED, reason=reason))
-        return request
+    def take(self, request_id: JSON) -> PendingRequest | None:
+        """The request that a response to ``request_id`` is for. Ids are matched by type and value."""
+        return self._pending.pop(request_id, None) if type(request_id) is int else None
+
+    def report_unmatched(self, response: jsonrpc.Result | jsonrpc.ErrorResponse) -> None:
+        """There is no such request. That is never answered: two strict peers would never stop."""
+        what = f": {response.error}" if isinstance(response, jsonrpc.ErrorResponse) else ""
+        reason = f"a response to {excerpt(response.id)}, which is no open request{what}"
+        self._connection.report(Report(kind=ReportKind.UNMATCHED, reason=reason))
 
     def read(self, request: PendingRequest, response: jsonrpc.Result | jsonrpc.ErrorResponse) -> Exception | None:
         """Give ``request`` its result; what is returned is why there is none."""
@@ -80,13 +80,18 @@ class OutgoingRequests:
             return RemoteProtocolError(f"the result of {request.method} is malformed: {exc}")
         return None
 
-    def fail(self, request_id: jsonrpc.RequestId, reason: str) -> None:
-        """The answer came and cannot be used."""
-        if type(request_id) is int and (request := self._pending.pop(request_id, None)) is not None:
-            request.settle(RemoteProtocolError(reason))
+    def settle(self, request: PendingRequest, error: Exception | None) -> None:
+        """Nothing more will come for ``request``. What its caller wants to do about it may fail and disturbs nobody."""
+        try:
+            request.settle(error)
+        except Exception as exc:
+            reason = "what was to happen when it was answered raised"
+            self._connection.report(
+                Report(kind=ReportKind.HANDLER_FAILED, method=request.method, reason=reason, error=exc)
+            )
 
     def end(self, reason: Exception) -> None:
         """No answer will come any more. Each waiter gets an exception of its own."""
         pending, self._pending = self._pending, {}
         for request in pending.values():
-            request.settle(copy.copy(reason))
+            self.settle(request, copy.copy(reason))

@@ -41,9 +41,9 @@ from acp_ref._incoming import Incoming
 from acp_ref._jsonrpc import JSON
 from acp_ref._nursery import open_nursery_beside
 from acp_ref._outbox import DEFAULT_HIGH_WATER, Outbox
-from acp_ref._outgoing import OutgoingRequests
+from acp_ref._outgoing import OutgoingRequests, PendingRequest
 from acp_ref._state import CONNECTION, ConnectionEvent, ConnectionState, after, event_of
-from acp_ref.errors import CapabilityError, RequestError
+from acp_ref.errors import CapabilityError, RemoteProtocolError
 from acp_ref.handlers import Handlers
 from acp_ref.methods import CANCEL_REQUEST, INITIALIZE, Method, Notification, Role
 from acp_ref.reports import EXCERPT, Report, ReportKind, log_report
@@ -385,7 +385,8 @@ class Connection:
     def _handle(self, frame: Frame) -> None:
         """Handle one frame, in place and without waiting."""
         if isinstance(frame, OversizedFrame):
-            self._handle_oversized(frame)
+            reason = f"a message of {frame.size} bytes is larger than this side accepts"
+            self._handle_invalid(jsonrpc.unreadable(reason, frame.head, frame.tail), frame.head)
             return
         if self._on_frame is not None:
             self._on_frame("received", frame)
@@ -397,10 +398,7 @@ class Connection:
         elif isinstance(message, jsonrpc.Result | jsonrpc.ErrorResponse):
             self._handle_response(message)
         else:
-            self.report(Report(kind=ReportKind.JUNK, reason=message.reason, excerpt=frame[:EXCERPT]))
-            # D-33. But a stray print of an agent is no request of anybody, so a client does not answer it.
-            if message.answer is not None and (self.role.answers_junk or message.id is not None):
-                self.put_frame(jsonrpc.encode_error(message.id, message.answer))
+            self._handle_invalid(message, frame)
 
     def advance(self, event: ConnectionEvent) -> None:
         """A message came or is about to be sent. Raises LocalProtocolError when it is not legal now."""
@@ -411,26 +409,31 @@ class Connection:
         self.advance(ConnectionEvent.INITIALIZED if succeeded else ConnectionEvent.REFUSED)
 
     def _handle_response(self, message: jsonrpc.Result | jsonrpc.ErrorResponse) -> None:
-        request = self._outgoing.take(message)
+        request = self._outgoing.take(message.id)
         if request is None:
-            return
-        error = self._outgoing.read(request, message)
+            self._outgoing.report_unmatched(message)
+        else:
+            self._settle(request, self._outgoing.read(request, message))
+
+    def _settle(self, request: PendingRequest, error: Exception | None) -> None:
         opening = request.method == INITIALIZE.name and self.state is ConnectionState.INITIALIZING
         if opening:
             self.initialized(succeeded=error is None)
-        request.settle(error)
+        self._outgoing.settle(request, error)
         if opening:
             self._incoming.release()
 
-    def _handle_oversized(self, frame: OversizedFrame) -> None:
-        """Fail the one message that is too large: answer it when it was a request, fail ours when it was a response."""
-        reason = f"a message of {frame.size} bytes is larger than this side accepts"
-        self.report(Report(kind=ReportKind.JUNK, reason=reason, excerpt=frame.head[:EXCERPT]))
-        request_id, is_call = jsonrpc.sniff(frame.head)
-        if is_call and (self.role.answers_junk or request_id is not None):
-            self.put_frame(jsonrpc.encode_error(request_id, RequestError.invalid_request(reason)))
-        else:
-            self._outgoing.fail(request_id, reason)
+    def _handle_invalid(self, message: jsonrpc.InvalidMessage, frame: bytes) -> None:
+        """Answer what was perhaps a request, and fail the request of ours that gets no other response."""
+        self.report(Report(kind=ReportKind.JUNK, reason=message.reason, excerpt=frame[:EXCERPT]))
+        if message.is_response:
+            request = self._outgoing.take(message.id)
+            if request is not None:
+                reason = f"the response to {request.method} cannot be read: {message.reason}"
+                self._settle(request, RemoteProtocolError(reason))
+        # D-33. But a stray print of an agent is no request of anybody, so a client does not answer it.
+        elif message.answer is not None and (message.is_call or self.role.answers_junk):
+            self.put_frame(jsonrpc.encode_error(message.id, message.answer))
 
 
 def _other(role: Role) -> str:

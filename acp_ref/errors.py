@@ -14,7 +14,7 @@ Three families, and trio's words for closed channels:
 from __future__ import annotations
 
 import enum
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, Self
 
 if TYPE_CHECKING:
     from acp_ref._jsonrpc import JSON
@@ -29,6 +29,9 @@ __all__ = [
     "RequestError",
     "UnsupportedProtocolVersion",
 ]
+
+EXCERPT: Final = 2000
+"""The most characters of a peer's data in the text of an exception."""
 
 
 class ErrorCode(enum.IntEnum):
@@ -52,6 +55,15 @@ class ErrorCode(enum.IntEnum):
     """The named session, terminal or file does not exist; ``data`` names it (ERR-11)."""
 
 
+def excerpt(value: JSON) -> str:
+    """``value`` for a person to read: as Python writes it, but no longer than a log bears, and however deep it is."""
+    try:
+        text = repr(value)
+    except RecursionError:
+        return "a value that is nested too deeply to be shown"
+    return text if len(text) <= EXCERPT else f"{text[:EXCERPT]}..."
+
+
 class RequestError(Exception):
     """The ``error`` of a JSON-RPC response.
 
@@ -72,7 +84,7 @@ class RequestError(Exception):
         self.has_data = data is not None if has_data is None else has_data
 
     def __str__(self) -> str:
-        detail = f" {self.data!r}" if self.has_data else ""
+        detail = f" {excerpt(self.data)}" if self.has_data else ""
         return f"[{self.code}] {self.message}{detail}"
 
     @classmethod

@@ -89,7 +89,7 @@ async def test_a_frame_beyond_the_limit_is_told_apart() -> None:
         received: list[Frame] = []
         while len(received) < 2:
             received += await agent.receive()
-        assert received == [OversizedFrame(b"12345678901", 11), b"short"]
+        assert received == [OversizedFrame(b"12345678901", b"12345678901", 11), b"short"]
 
 
 async def test_its_environment_is_ours_with_additions_and_its_directory_is_chosen(

@@ -158,7 +158,7 @@ async def test_a_frame_beyond_the_limit_is_told_apart(stdio: Stdio, threads: boo
     peer = stdio.lead_to("pipe")
     async with open_stdio(threads=threads, max_frame_bytes=10) as transport:
         peer.say(b"x" * 100 + b"\nshort\n")
-        assert await transport.receive() == [OversizedFrame(b"x" * 100, 100), b"short"]
+        assert await transport.receive() == [OversizedFrame(b"x" * 100, b"x" * 100, 100), b"short"]
 
 
 @pytest.mark.field_note(14, 15)

@@ -83,7 +83,8 @@ def faults(exc: Exception, path: str = "$", *, mended: bool = False) -> Iterator
             yield from _noted_faults(inner, object, path, mended=mended)
     else:
         keys = exc.keys if isinstance(exc, Fault) else ()
-        yield mended, reduce(join, keys, path), str(exc)
+        reason = "nested too deeply" if isinstance(exc, RecursionError) else str(exc)
+        yield mended, reduce(join, keys, path), reason
 
 
 def _noted_faults(exc: Exception, cl: type, path: str, *, mended: bool) -> Iterator[tuple[bool, str, str]]:
