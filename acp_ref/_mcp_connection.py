@@ -32,12 +32,12 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, cast
 from urllib.parse import urlsplit
 
 import trio
 
-from acp_ref._jsonrpc import JSON, JSONObject, dumps, loads
+from acp_ref._jsonrpc import JSONObject, dumps, loads
 from acp_ref._mcp_types import (
     Handshake,
     McpRequestError,
@@ -52,12 +52,14 @@ from acp_ref.schema import Implementation, McpServer, McpServerSse, McpServerStd
 
 if TYPE_CHECKING:
     from mcp.client import Client
+    from mcp_types import RequestParamsMeta
 
 DEFAULT_CONNECT_TIMEOUT: Final = 15.0
 """Seconds a server has to start, agree on a version and list its tools. ``npx`` may have to download it first."""
 
-DEFAULT_CLOSE_TIMEOUT: Final = 4.0
-"""Seconds a server has to end in good order."""
+DEFAULT_CLOSE_TIMEOUT: Final = 2.0
+"""Seconds a server has to end in good order: one once its stdin is closed, one more after SIGTERM. An agent that is
+itself killed meanwhile leaves the rest of them behind, so all this must take less than clients give their agents."""
 
 STDERR_CHARACTERS: Final = 1000
 """How much of the end of a server's stderr is told: enough for the last error, too little to flood a screen."""
@@ -166,24 +168,32 @@ class McpConnection:
         return self._state
 
     async def call_tool(
-        self, name: str, arguments: JSONObject | None = None, *, timeout: float = math.inf
+        self,
+        name: str,
+        arguments: JSONObject | None = None,
+        *,
+        timeout: float = math.inf,
+        meta: JSONObject | None = None,
     ) -> McpToolResult:
         """Call the tool ``name``. Safe in any task; a cancelled caller has the server told that nobody waits any more.
+
+        Args:
+          timeout: seconds to wait for the answer.
+          meta: the ``_meta`` of the call, such as :attr:`PromptTurn.trace_meta` (EXT-03).
 
         Raises:
           McpUnavailable: the server is not connected, or was lost before it answered.
           McpRequestError: it answered with an error, such as that there is no such tool.
           trio.TooSlowError: no answer within ``timeout`` seconds.
-          ValueError: ``arguments`` are not JSON.
+          ValueError: ``arguments`` or ``meta`` are not JSON.
         """
         client, end = self.client, self._end
-        plain: JSON = loads(dumps(arguments or {}))  # lone surrogates, for one, would break the transport for all
-        assert isinstance(plain, dict)
+        plain, plain_meta = _plain(arguments or {}), _plain(meta or {})
         from acp_ref import _mcp_client
 
         try:
             with trio.fail_after(timeout):
-                result = await client.call_tool(name, plain)
+                result = await client.call_tool(name, plain, meta=cast("RequestParamsMeta", plain_meta) or None)
             return _mcp_client.tool_result(result)
         except trio.TooSlowError:
             raise
@@ -379,3 +389,10 @@ def _secrets(server: McpServer) -> list[str]:
             url = urlsplit(server.url)
             secrets.update([url.query, url.password or ""])
     return sorted((secret for secret in secrets if len(secret) >= LEAST_SECRET), key=len, reverse=True)
+
+
+def _plain(value: JSONObject) -> JSONObject:
+    """``value`` as a peer would read it: a lone surrogate, for one, would break the transport for all."""
+    read = loads(dumps(value))
+    assert isinstance(read, dict)
+    return read

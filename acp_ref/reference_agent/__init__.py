@@ -254,14 +254,16 @@ async def serve(agent: acp.Agent, trace: JsonLinesTrace | None, threads: bool) -
     async with open_stdio(threads=threads or sys.platform == "win32") as stdio:
         with trio.open_signal_receiver(*heeded) as received:
             async with trio.open_nursery() as nursery:
+                serving = trio.CancelScope()
 
                 async def stop() -> None:
                     nonlocal status
-                    async for signum in received:
-                        status = 128 + signum
-                        nursery.cancel_scope.cancel()
+                    async for signum in received:  # and those that come while it ends change nothing
+                        status = status or 128 + signum
+                        serving.cancel()
 
                 nursery.start_soon(stop)
-                await acp.serve_agent(agent, stdio, on_frame=trace)
+                with serving:
+                    await acp.serve_agent(agent, stdio, on_frame=trace)
                 nursery.cancel_scope.cancel()
     return status
