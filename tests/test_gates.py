@@ -159,10 +159,8 @@ CALLS_TO_AN_AGENT: Final[Mapping[str, Callable[[ClientSide], Awaitable[object]]]
 }
 
 
-@pytest.mark.spec(
-    *("AUTH-03", "AUTH-20", "INIT-14", "INIT-25", "SETUP-07", "SETUP-08", "SETUP-45", "SETUP-46", "SETUP-51"),
-    *("SETUP-52", "LIST-02", "LIST-03", "DEL-02", "DEL-03"),
-)
+@pytest.mark.spec("AUTH-03", "AUTH-20", "SETUP-07", "SETUP-08", "SETUP-45", "SETUP-46", "SETUP-51", "SETUP-52")
+@pytest.mark.spec("LIST-02", "LIST-03", "DEL-02", "DEL-03", "INIT-14", "INIT-25")
 @pytest.mark.field_note(44)
 @both_ways_shut
 @pytest.mark.parametrize("call", gated(AGENT), ids=lambda call: call.name)
