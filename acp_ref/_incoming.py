@@ -49,6 +49,7 @@ class Incoming:
 
     def __init__(self, connection: Connection, handlers: Handlers) -> None:
         self._connection = connection
+        self._handlers = handlers
         self._requests = handlers.requests
         self._notifications = handlers.notifications
         self._in_flight: dict[RequestId, IncomingRequest] = {}
@@ -67,7 +68,7 @@ class Incoming:
     def take_notification(self, message: jsonrpc.Notification) -> None:
         """Call the handler of a notification, if there is one. Nothing is ever answered (ERR-02)."""
         connection, name = self._connection, message.method
-        route = self._notifications.get(name)
+        route = self._notifications.get(name) or self._handlers.other_notification(name)
         if route is None or connection.state is not READY:
             self._take_other(message)
             return
@@ -108,10 +109,10 @@ class Incoming:
         except LocalProtocolError as exc:
             connection.put_frame(jsonrpc.encode_error(message.id, RequestError.invalid_request(str(exc))))  # D-01, D-02
             return
-        request = IncomingRequest(connection, message.id, name, trio.CancelScope())
+        request = IncomingRequest(connection, message.id, name, trio.CancelScope(), message.params)
         self._in_flight[message.id] = request
         self.served += 1
-        route = self._requests.get(name)
+        route = self._requests.get(name) or self._handlers.other_request(name)
         if route is None:
             self._answer(request, None, RequestError.method_not_found(name))  # EXT-08, D-15
             return

@@ -321,12 +321,14 @@ def _no_json(reason: str, frame: bytes) -> InvalidMessage:
 
 def encode_request(request_id: int, method: str, params: JSON) -> bytes:
     """The frame of a request. Raises ValueError when ``params`` is not JSON."""
-    return dumps({"jsonrpc": "2.0", "id": request_id, "method": method, "params": params})
+    message: JSONObject = {"jsonrpc": "2.0", "id": request_id, "method": method}
+    return dumps(message if params is None else {**message, "params": params})
 
 
 def encode_notification(method: str, params: JSON) -> bytes:
     """The frame of a notification. Raises ValueError when ``params`` is not JSON."""
-    return dumps({"jsonrpc": "2.0", "method": method, "params": params})
+    message: JSONObject = {"jsonrpc": "2.0", "method": method}
+    return dumps(message if params is None else {**message, "params": params})
 
 
 def encode_result(request_id: RequestId, result: JSON) -> bytes:

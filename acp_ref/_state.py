@@ -1,4 +1,4 @@
-"""The states of a connection, a session and a prompt turn, as tables.
+"""The states of a connection, a session and a prompt turn, as tables; and a snapshot of a connection.
 
 https://agentclientprotocol.com/protocol/overview#message-flow
 
@@ -13,6 +13,8 @@ import enum
 from collections.abc import Mapping
 from typing import Final, TypeAlias, TypeVar
 
+import attrs
+
 from acp_ref.errors import LocalProtocolError
 
 __all__ = [
@@ -21,6 +23,7 @@ __all__ = [
     "TURN",
     "ConnectionEvent",
     "ConnectionState",
+    "ConnectionStatistics",
     "SessionEvent",
     "SessionState",
     "TurnEvent",
@@ -150,3 +153,25 @@ def after(table: Table[S, E], state: S, event: E) -> S:
 def event_of(method: str) -> ConnectionEvent:
     """What a request for ``method`` is to the state of the connection."""
     return ConnectionEvent.INITIALIZE if method == "initialize" else ConnectionEvent.CALL
+
+
+@attrs.frozen(kw_only=True)
+class ConnectionStatistics:
+    """A snapshot, for debugging and for tests of cost."""
+
+    state: str
+    """Where the connection stands."""
+    requests_pending: int
+    """Our requests that wait for their answer."""
+    requests_in_flight: int
+    """The peer's requests that are being handled."""
+    requests_served: int
+    """The peer's requests accepted so far, each with one task."""
+    frames_received: int
+    """Frames read so far."""
+    frames_sent: int
+    """Frames handed to the transport so far."""
+    writes: int
+    """How many times frames were handed to the transport: fewer than frames when they gather."""
+    outbox_bytes: int
+    """Bytes that wait to be written."""

@@ -206,9 +206,9 @@ class AgentSide(Generic[S]):
     def _initialize(self, request: IncomingRequest, params: InitializeRequest) -> Awaitable[InitializeResponse]:
         # Answered from what is known already: nothing heavy may stand between a client and this answer.
         agent = self._agent
-        client = request.connection.counterpart = (
-            params.client_capabilities
-        )  # INIT-14: what is not there is not offered
+        client = request.connection.counterpart = params.client_capabilities  # INIT-14: nothing else is offered
+        if isinstance(request.params, dict):
+            request.connection.introduction = request.params
         return Answered(
             InitializeResponse(
                 protocol_version=negotiate(params.protocol_version),  # INIT-04, INIT-07

@@ -61,6 +61,7 @@ from acp_ref.schema import (
 )
 
 if TYPE_CHECKING:
+    from acp_ref._jsonrpc import JSONObject
     from acp_ref.connection import Connection
     from acp_ref.requests import IncomingRequest, OutgoingRequest
 
@@ -74,14 +75,28 @@ RELEASE_TIMEOUT = 5.0
 class ClientServices:
     """The client's services within one session."""
 
+    meta: JSONObject | None
+    """The ``_meta`` that every request here bears."""
     setup_request: IncomingRequest | None
     """The session/new that is not answered yet, so that the client knows of no session. Set by the library."""
 
-    def __init__(self, connection: Connection, session_id: SessionId, elicitations: OpenElicitations) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        session_id: SessionId,
+        elicitations: OpenElicitations,
+        *,
+        meta: JSONObject | None = None,
+    ) -> None:
         self._connection = connection
         self._session_id = session_id
         self._elicitations = elicitations
+        self.meta = meta
         self.setup_request = None
+
+    def with_meta(self, meta: JSONObject | None) -> ClientServices:
+        """The same services, with requests that bear ``meta``, such as a trace context (EXT-03)."""
+        return ClientServices(self._connection, self._session_id, self._elicitations, meta=meta)
 
     @property
     def capabilities(self) -> ClientCapabilities:
@@ -119,7 +134,7 @@ class ClientServices:
         _check_absolute(path)
         if line == 0:
             raise LocalProtocolError("lines count from 1")  # GEN-10
-        request = ReadTextFileRequest(session_id=self._session_id, path=path, line=line, limit=limit)
+        request = ReadTextFileRequest(session_id=self._session_id, path=path, line=line, limit=limit, meta=self.meta)
         return (await self._connection.request(READ_TEXT_FILE, request)).content
 
     async def write_text_file(self, path: str, content: str) -> None:
@@ -131,7 +146,7 @@ class ClientServices:
           RequestError: the client refused.
         """
         _check_absolute(path)
-        request = WriteTextFileRequest(session_id=self._session_id, path=path, content=content)
+        request = WriteTextFileRequest(session_id=self._session_id, path=path, content=content, meta=self.meta)
         await self._connection.request(WRITE_TEXT_FILE, request)
 
     @asynccontextmanager
@@ -169,12 +184,14 @@ class ClientServices:
             env=[EnvVariable(name=name, value=value) for name, value in (env or {}).items()],
             cwd=cwd,
             output_byte_limit=output_byte_limit,
+            meta=self.meta,
         )
         created: list[RemoteTerminal] = []
 
         def settle(settled: OutgoingRequest[CreateTerminalResponse]) -> None:
             if settled.error is None:
-                terminal = RemoteTerminal(self._connection, self._session_id, settled.outcome().terminal_id)
+                terminal_id = settled.outcome().terminal_id
+                terminal = RemoteTerminal(self._connection, self._session_id, terminal_id, self.meta)
                 created.append(terminal)
                 if settled.abandoned:  # cancelled before the answer: nobody else would release it (TERM-12)
                     self._connection.nursery.start_soon(terminal.aclose)
@@ -219,7 +236,9 @@ class ClientServices:
         if not self.can_elicit_forms:
             raise CapabilityError(CREATE_ELICITATION.name, ELICITATION_GATES[ElicitationFormRequest].path)
         check_form(schema)
-        request = ElicitationFormRequest(message=message, scope=self._scope(tool_call_id), requested_schema=schema)
+        request = ElicitationFormRequest(
+            message=message, scope=self._scope(tool_call_id), requested_schema=schema, meta=self.meta
+        )
         for warning in lint_form(request):  # ELIC-15, ELIC-33
             self._connection.report(Report(kind=ReportKind.DEGRADED, method=CREATE_ELICITATION.name, reason=warning))
         return accepted_content(schema, await self._connection.request(CREATE_ELICITATION, request))
@@ -243,7 +262,9 @@ class ClientServices:
             self._connection.report(Report(kind=ReportKind.DEGRADED, method=CREATE_ELICITATION.name, reason=warning))
         elicitation_id = self._elicitations.issue()
         scope = self._scope(tool_call_id)
-        request = ElicitationUrlRequest(message=message, scope=scope, elicitation_id=elicitation_id, url=url)
+        request = ElicitationUrlRequest(
+            message=message, scope=scope, elicitation_id=elicitation_id, url=url, meta=self.meta
+        )
         try:
             agreed = consented(await self._connection.request(CREATE_ELICITATION, request))
             yield agreed
@@ -267,6 +288,7 @@ class RemoteTerminal:
     _session_id: SessionId
     id: TerminalId
     """What names it, within the session."""
+    _meta: JSONObject | None = None
     released: bool = False
     """Whether it was given back."""
 
@@ -282,19 +304,19 @@ class RemoteTerminal:
 
     async def output(self) -> TerminalOutputResponse:
         """What the command printed so far, and its exit status once it has ended (TERM-08). Does not wait for it."""
-        request = TerminalOutputRequest(session_id=self._session_id, terminal_id=self.id)
+        request = TerminalOutputRequest(session_id=self._session_id, terminal_id=self.id, meta=self._meta)
         return await self._connection.request(TERMINAL_OUTPUT, request)
 
     async def wait_for_exit(self) -> TerminalExitStatus:
         """Wait until the command has ended (TERM-10), however long that takes; see :meth:`kill` (TERM-15)."""
-        request = WaitForTerminalExitRequest(session_id=self._session_id, terminal_id=self.id)
+        request = WaitForTerminalExitRequest(session_id=self._session_id, terminal_id=self.id, meta=self._meta)
         status = await self._connection.request(WAIT_FOR_TERMINAL_EXIT, request)
         return TerminalExitStatus(exit_code=status.exit_code, signal=status.signal)
 
     async def kill(self) -> None:
         """End the command; the terminal stays readable and must still be released (TERM-11, TERM-12)."""
         await self._connection.request(
-            KILL_TERMINAL, KillTerminalRequest(session_id=self._session_id, terminal_id=self.id)
+            KILL_TERMINAL, KillTerminalRequest(session_id=self._session_id, terminal_id=self.id, meta=self._meta)
         )
 
     async def aclose(self) -> None:
@@ -305,6 +327,6 @@ class RemoteTerminal:
         if self.released:
             return
         self.released = True
-        request = ReleaseTerminalRequest(session_id=self._session_id, terminal_id=self.id)
+        request = ReleaseTerminalRequest(session_id=self._session_id, terminal_id=self.id, meta=self._meta)
         with suppress(RequestError, RemoteProtocolError, trio.BrokenResourceError, trio.ClosedResourceError):
             await self._connection.request(RELEASE_TERMINAL, request)

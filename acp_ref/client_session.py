@@ -146,7 +146,9 @@ class ClientSession:
         )
 
     @asynccontextmanager
-    async def prompt(self, *content: str | ContentBlock) -> AsyncGenerator[ClientTurn, None]:
+    async def prompt(
+        self, *content: str | ContentBlock, meta: JSONObject | None = None
+    ) -> AsyncGenerator[ClientTurn, None]:
         """Say something to the agent and follow its answer::
 
             async with session.prompt("hello") as turn:
@@ -159,6 +161,7 @@ class ClientSession:
 
         Args:
           content: text, or content blocks.
+          meta: the prompt's ``_meta``, such as a trace context (EXT-03): see :func:`acp_ref.trace.with_trace_context`.
 
         Raises:
           CapabilityError: the agent does not take such a block (PROMPT-04). Nothing was sent.
@@ -178,7 +181,7 @@ class ClientSession:
         turn = self._turn = ClientTurn(self)
         self._cancelling = False
         self.state.begin_turn(blocks)
-        request = PromptRequest(session_id=self.id, prompt=blocks)
+        request = PromptRequest(session_id=self.id, prompt=blocks, meta=meta)
         try:
             await self._connection.send_request(PROMPT, request, on_settled=self._settle_turn)
         except BaseException:

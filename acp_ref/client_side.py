@@ -25,6 +25,7 @@ from acp_ref.elicitation import OpenElicitations
 from acp_ref.errors import (
     CapabilityError,
     LocalProtocolError,
+    RemoteProtocolError,
     RequestError,
     UnsupportedProtocolVersion,
 )
@@ -149,6 +150,8 @@ class ClientSide:
         if request.error is None:
             self._initialized = request.outcome()
             self.connection.counterpart = self._initialized.agent_capabilities
+            if isinstance(request.raw_result, dict):
+                self.connection.introduction = request.raw_result
 
     @property
     def agent(self) -> InitializeResponse:
@@ -222,7 +225,7 @@ class ClientSide:
 
         def settle(settled: OutgoingRequest[NewSessionResponse]) -> None:
             # In wire order: the updates behind the answer find the session.
-            if settled.error is None:
+            if settled.error is None and settled.outcome().session_id not in self._sessions:  # SETUP-05
                 response = settled.outcome()
                 session = self._register(response.session_id, roots)
                 session.state.opened(response)
@@ -243,6 +246,8 @@ class ClientSide:
             await sent.wait()
 
         await self._logins.retried(call)
+        if not opened:
+            raise RemoteProtocolError("the agent answered session/new with the id of a session that is open already")
         async with self._open(opened[0]) as session:
             yield session
 
@@ -314,6 +319,8 @@ class ClientSide:
                 if settled.error is None:
                     session.state.opened(settled.outcome())
                     session.setup_meta = settled.outcome().meta
+                    if settled.abandoned and session_id not in self._sessions:  # nobody will close it any more
+                        self.connection.nursery.start_soon(session.aclose)
 
             try:
                 await (await self.connection.send_request(method, request, on_settled=settle)).wait()

@@ -30,7 +30,6 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import Final, Literal, TypeAlias, TypeVar, final
 
-import attrs
 import trio
 from typing_extensions import TypeForm
 
@@ -38,11 +37,11 @@ from acp_ref import _jsonrpc as jsonrpc
 from acp_ref._converter import InvalidPayload, salvages, structure_hook, take_salvaged, unstructure_hook
 from acp_ref._framing import Frame, OversizedFrame
 from acp_ref._incoming import Incoming
-from acp_ref._jsonrpc import JSON
+from acp_ref._jsonrpc import JSON, JSONObject
 from acp_ref._nursery import open_nursery_beside
 from acp_ref._outbox import DEFAULT_HIGH_WATER, Outbox
 from acp_ref._outgoing import OutgoingRequests, PendingRequest
-from acp_ref._state import CONNECTION, ConnectionEvent, ConnectionState, after, event_of
+from acp_ref._state import CONNECTION, ConnectionEvent, ConnectionState, ConnectionStatistics, after, event_of
 from acp_ref.errors import CapabilityError, RemoteProtocolError
 from acp_ref.handlers import Handlers
 from acp_ref.methods import CANCEL_REQUEST, INITIALIZE, Method, Notification, Role
@@ -66,28 +65,6 @@ FLUSH_TIMEOUT: Final = 1.0
 """Seconds that the last answers have to leave, once the conversation is over."""
 
 
-@attrs.frozen(kw_only=True)
-class ConnectionStatistics:
-    """A snapshot, for debugging and for tests of cost."""
-
-    state: str
-    """Where the connection stands."""
-    requests_pending: int
-    """Our requests that wait for their answer."""
-    requests_in_flight: int
-    """The peer's requests that are being handled."""
-    requests_served: int
-    """The peer's requests accepted so far, each with one task."""
-    frames_received: int
-    """Frames read so far."""
-    frames_sent: int
-    """Frames handed to the transport so far."""
-    writes: int
-    """How many times frames were handed to the transport: fewer than frames when they gather."""
-    outbox_bytes: int
-    """Bytes that wait to be written."""
-
-
 @final
 class Connection:
     """One end of a conversation. The same class at the agent and at the client; the difference is ``role``, a table.
@@ -109,6 +86,8 @@ class Connection:
     """Where it stands."""
     counterpart: Capabilities | None
     """What the peer announced; None before ``initialize`` was answered. Set by the role's initialize handling."""
+    introduction: JSONObject
+    """The peer's half of ``initialize`` as it came, with what this version does not know of it (INIT-15, D-31)."""
 
     def __init__(
         self,
@@ -128,6 +107,7 @@ class Connection:
                 raise ValueError(f"{name} is not a method that the {role.name} handles")
         self.role = role
         self.counterpart = None
+        self.introduction = {}
         self._transport = transport
         self._on_report = on_report
         self._on_frame = on_frame

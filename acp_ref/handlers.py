@@ -26,6 +26,7 @@ __all__ = [
     "Handlers",
     "NotificationHandler",
     "NotificationRoute",
+    "OtherNotificationHandler",
     "RequestHandler",
     "RequestRoute",
     "only_extensions",
@@ -37,6 +38,8 @@ R = TypeVar("R")
 
 RequestHandler: TypeAlias = Callable[[IncomingRequest, P], Awaitable[R]]
 NotificationHandler: TypeAlias = "Callable[[Connection, P], None]"
+OtherNotificationHandler: TypeAlias = "Callable[[Connection, str, JSON], None]"
+"""Takes the name of the notification, too."""
 
 
 class RequestRoute(Protocol):
@@ -98,6 +101,26 @@ class _NotificationRoute(Generic[P]):
         self.handler(connection, value)
 
 
+@attrs.define(eq=False)
+class _OtherRequestRoute:
+    handler: RequestHandler[JSON, JSON]
+
+    def accept(self, request: IncomingRequest, params: JSON) -> Awaitable[JSON]:
+        return self.handler(request, params)
+
+    def cancelled_result(self) -> JSON:
+        return None
+
+
+@attrs.define(eq=False)
+class _OtherNotificationRoute:
+    name: str
+    handler: OtherNotificationHandler
+
+    def deliver(self, connection: Connection, params: JSON) -> None:
+        self.handler(connection, self.name, params)
+
+
 @final
 class Handlers:
     """The handlers of one side, by wire name. A method without one is answered -32601."""
@@ -105,6 +128,8 @@ class Handlers:
     def __init__(self) -> None:
         self._requests: dict[str, RequestRoute] = {}
         self._notifications: dict[str, NotificationRoute] = {}
+        self._other_requests: RequestRoute | None = None
+        self._other_notifications: OtherNotificationHandler | None = None
 
     @property
     def requests(self) -> Mapping[str, RequestRoute]:
@@ -124,10 +149,34 @@ class Handlers:
         """Call ``handler`` for every ``method``, in wire order."""
         self._notifications[method.name] = _NotificationRoute(method, handler)
 
+    def on_other_requests(self, handler: RequestHandler[JSON, JSON]) -> None:
+        """Answer every extension request that has no handler of its own with ``handler``, as a proxy does.
+
+        Its name is ``request.method``, whole and with the underscore. The params are as they came, None when they are
+        absent. For one that is not known there either, raise :meth:`RequestError.method_not_found` (EXT-08).
+        """
+        self._other_requests = _OtherRequestRoute(handler)
+
+    def on_other_notifications(self, handler: OtherNotificationHandler) -> None:
+        """Call ``handler`` for every extension notification that has no handler of its own, in wire order."""
+        self._other_notifications = handler
+
+    def other_request(self, name: str) -> RequestRoute | None:
+        """What answers the request ``name`` when nothing of its own does (EXT-05)."""
+        return self._other_requests if name.startswith("_") else None
+
+    def other_notification(self, name: str) -> NotificationRoute | None:
+        """What takes the notification ``name`` when nothing of its own does (EXT-05)."""
+        if self._other_notifications is None or not name.startswith("_"):
+            return None
+        return _OtherNotificationRoute(name, self._other_notifications)
+
     def update(self, other: Handlers) -> None:
         """Take all handlers of ``other`` as well."""
         self._requests.update(other._requests)
         self._notifications.update(other._notifications)
+        self._other_requests = other._other_requests or self._other_requests
+        self._other_notifications = other._other_notifications or self._other_notifications
 
 
 def only_extensions(instance: object, attribute: object, handlers: Handlers | None) -> None:

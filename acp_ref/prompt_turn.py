@@ -46,6 +46,7 @@ from acp_ref.schema import (
     UsageUpdate,
 )
 from acp_ref.tool_calls import RunningToolCall
+from acp_ref.trace import trace_context, with_trace_context
 
 if TYPE_CHECKING:
     from acp_ref._jsonrpc import JSON, JSONObject
@@ -67,7 +68,12 @@ class PromptTurn(Generic[S]):
     prompt: Sequence[ContentBlock]
     """What the user said (PROMPT-03)."""
     meta: JSONObject | None
-    """The ``_meta`` of the prompt, such as its trace context."""
+    """The ``_meta`` of the prompt. What is in it is whatever the client put there (EXT-02)."""
+    trace_meta: JSONObject | None
+    """The prompt's W3C trace context, as the ``_meta`` of whatever the turn asks of others: requests of :attr:`client`
+    and for permission bear it already, calls of MCP tools and of extensions take it as an argument (EXT-03)."""
+    client: ClientServices
+    """What the client offers: files, terminals, elicitation."""
     nursery: trio.Nursery
     """Nursery C: tasks started here belong to the turn. They are cancelled with it and joined before its answer."""
 
@@ -75,6 +81,8 @@ class PromptTurn(Generic[S]):
         self.session = session
         self.prompt = prompt
         self.meta = meta
+        self.trace_meta = with_trace_context(None, trace_context(meta))
+        self.client = session.client.with_meta(self.trace_meta)
         self._over = False
         self._send = session.send
         self._speaking: type[AgentMessageChunk | AgentThoughtChunk] | None = None
@@ -85,11 +93,6 @@ class PromptTurn(Generic[S]):
     def state(self) -> S:
         """The application's own state of the session: what its ``open_session`` gave."""
         return self.session.state
-
-    @property
-    def client(self) -> ClientServices:
-        """What the client offers: files, terminals, elicitation."""
-        return self.session.client
 
     @property
     def text(self) -> str:
@@ -216,7 +219,9 @@ class PromptTurn(Generic[S]):
           trio.BrokenResourceError, trio.ClosedResourceError: the connection is over.
         """
         check_options(options)
-        request = RequestPermissionRequest(session_id=self.session.id, tool_call=tool_call, options=[*options])
+        request = RequestPermissionRequest(
+            session_id=self.session.id, tool_call=tool_call, options=[*options], meta=self.trace_meta
+        )
         return await decide(self.session.connection.request(REQUEST_PERMISSION, request), options)
 
     def end(self) -> None:

@@ -29,6 +29,8 @@ class OutgoingRequest(Generic[R]):
     """Our id for it."""
     method: str
     """Its wire name."""
+    raw_result: JSON
+    """The result as it came, with what this version does not know of it (D-31); None until then."""
     abandoned: bool
     """Whether nobody waits for the answer any more. It is expected all the same, so the id stays taken."""
 
@@ -42,6 +44,7 @@ class OutgoingRequest(Generic[R]):
     ) -> None:
         self.id = request_id
         self.method = method
+        self.raw_result = None
         self.abandoned = False
         self._decode = decode
         self._send_cancellation = send_cancellation
@@ -92,6 +95,7 @@ class OutgoingRequest(Generic[R]):
 
     def resolve(self, raw: JSON) -> None:
         """The result came; called by the connection, in wire order. Raises InvalidPayload when its shape is wrong."""
+        self.raw_result = raw
         self._results.append(self._decode(raw))
 
     def settle(self, error: Exception | None) -> None:
@@ -115,6 +119,8 @@ class IncomingRequest:
     """Its wire name."""
     scope: trio.CancelScope
     """Holds the handler; made before the handler's task, so that no cancellation comes too early."""
+    params: JSON = attrs.field(default=None, repr=False)
+    """Its params as they came, with what this version does not know of them (D-31); None when there are none."""
     cancel_requested: bool = False
     """Whether the peer asked to cancel it, by ``$/cancel_request`` or by the method's own way (CANCEL-17)."""
     _answered: list[Callable[[], None]] = attrs.field(factory=list["Callable[[], None]"])
