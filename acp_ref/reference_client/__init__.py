@@ -39,6 +39,12 @@ a colon are for the client; :help shows them. Ctrl-C cancels the turn, and leave
 The exit status is 0; 1 when something failed; 2 when it could not begin; 128 + N after signal N.
 """
 
+NOBODY_READS: Final = 141
+"""The exit status when nobody reads stdout any more, such as ``head``: what shells have for SIGPIPE."""
+
+FLUSH_GRACE: Final = 1.0
+"""Seconds for the last words to be read, when somebody wants to leave."""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of ``acp-ref client``."""
@@ -123,12 +129,15 @@ async def _run(options: Options, trace: JsonLinesTrace | None) -> int:
 
         async def write() -> None:
             await output.run()
-            program.quit(128 + signal.SIGPIPE)  # nobody reads any more, as behind "head"
+            program.quit(NOBODY_READS)
 
         nursery.start_soon(write)
-        await program.run(trace)
-        screen.fresh_line()
-        await output.flush()
+        with program.scope:
+            await program.run(trace)
+            screen.fresh_line()
+            await output.flush()
+        with trio.move_on_after(FLUSH_GRACE):
+            await output.flush()
         nursery.cancel_scope.cancel()
     if program.error is not None:
         print(f"acp-ref client: {visible(program.error)}", file=sys.stderr)

@@ -46,7 +46,7 @@ class Keyboard:
         self._fd = fd
         self._stands_alone = stands_alone
         self._is_terminal = os.isatty(fd)
-        self._reader = PolledReader(fd) if can_be_polled(fd) else ThreadedReader(fd)
+        self._reader: PolledReader | ThreadedReader | None = None
         self._lines: deque[str | None] = deque()  # None: the input ended here; a terminal's may go on behind it
         self._begun = b""
 
@@ -54,7 +54,7 @@ class Keyboard:
         """The next prompt, perhaps typed already: a line, or all lines of a paste. None when the input ended."""
         while not self._lines:
             await self._read()
-        if self._is_terminal and self._lines[-1] is not None:
+        if self._is_terminal:
             await self._read_paste()
         line = self._take()
         if line is None or not self._is_terminal or self._stands_alone(line):
@@ -67,7 +67,7 @@ class Keyboard:
 
     async def answer(self) -> str | None:
         """A line of a terminal that was not typed before this call. None when the person ended the input instead."""
-        while select.select([self._fd], [], [], 0)[0]:
+        while not self._ended and select.select([self._fd], [], [], 0)[0]:
             await self._read()
         ahead = len(self._lines)
         while len(self._lines) == ahead:
@@ -79,8 +79,10 @@ class Keyboard:
     async def _read(self) -> None:
         """Wait for more lines, or the end of the input."""
         try:
+            if self._reader is None:
+                self._reader = PolledReader(self._fd) if can_be_polled(self._fd) else ThreadedReader(self._fd)
             chunk = await self._reader.read()
-        except trio.BrokenResourceError:
+        except (OSError, trio.BrokenResourceError):  # closed, or broken
             chunk = b""
         *lines, self._begun = (self._begun + chunk).split(b"\n")
         if not chunk and self._begun:
@@ -91,10 +93,15 @@ class Keyboard:
 
     async def _read_paste(self) -> None:
         reading = True
-        while reading:
+        while reading and not self._ended:
             with trio.move_on_after(PASTE_PAUSE) as pause:
                 await self._read()
-            reading = not pause.cancelled_caught and self._lines[-1] is not None
+            reading = not pause.cancelled_caught
+
+    @property
+    def _ended(self) -> bool:
+        """Whether the input has ended where it was read last."""
+        return bool(self._lines) and self._lines[-1] is None
 
     def _take(self) -> str | None:
         line = self._lines.popleft()

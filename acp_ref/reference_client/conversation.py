@@ -137,14 +137,17 @@ class Conversation:
 
     # ------------------------------------------------------------------------------------------------------- turns
 
-    def begin_turn(self, prompt: str, *, typed: bool) -> None:
-        """The user says ``prompt``; when they typed it, it is on the screen."""
-        self._in_turn = True
+    def said(self, prompt: str, *, typed: bool) -> None:
+        """The user said ``prompt``; when they typed it, it is on the screen."""
         if typed:
             self._screen.kind = USER
         else:
             self._begin(USER)
             self._screen.line("\n".join(f"> {line}" for line in prompt.split("\n")), Style.BOLD)
+
+    def begin_turn(self) -> None:
+        """A turn begins; its updates follow."""
+        self._in_turn = True
 
     def end_turn(self) -> None:
         """The turn is over, if it was not already: tell why. An error is told elsewhere."""
@@ -160,6 +163,8 @@ class Conversation:
         if stop_reason is not None and stop_reason != StopReason.END_TURN:
             reason = STOP_REASONS.get(stop_reason, f"the turn ended: {one_line(stop_reason)}")
             self._aside([(f"({reason})", Style.YELLOW)])
+        if self._screen.kind == USER:
+            self._screen.kind = ""  # nothing followed; another prompt may
 
     # ------------------------------------------------------------------------------------------------------ updates
 
@@ -219,7 +224,7 @@ class Conversation:
     def _chunk(
         self, kind: str, message_id: MessageId | None, content: ContentBlock, style: Style = Style.PLAIN, mark: str = ""
     ) -> None:
-        if self._message_id is not None and message_id is not None and self._message_id != message_id:
+        if self._screen.kind == kind and message_id is not None and self._message_id not in (None, message_id):
             self._streaming = False  # another message
             self._screen.gap()
         self._begin(kind)

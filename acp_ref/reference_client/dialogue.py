@@ -58,11 +58,18 @@ class Dialogue:
         if self._prompting is not None:
             self._prompting.cancel()
         async with self._in_use:
+            answered = False
             try:
                 yield
-            except trio.Cancelled:
-                self._screen.line("(the question is not open any more)", Style.DIM)
-                raise
+                answered = True
+            finally:
+                if not answered:
+                    self._screen.line("(the question is not open any more)", Style.DIM)
+
+    async def lend(self) -> None:
+        """Finish writing: another program gets the terminal now."""
+        await self._output.flush()
+        self._screen.entered()
 
     async def answer(self, prompt: str) -> str | None:
         """A line as the answer to what is on the screen, None for the end of input. Only inside :meth:`asking`."""

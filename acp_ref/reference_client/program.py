@@ -10,7 +10,9 @@ when the agent goes while everybody waits for the person, whoever waits at the p
 
 from __future__ import annotations
 
+import shlex
 import signal
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
@@ -20,6 +22,8 @@ import attrs
 import trio
 
 import acp_ref as acp
+from acp_ref.authentication import TerminalLoginRequired
+from acp_ref.client import use_agent_process
 from acp_ref.connection import FrameHook
 from acp_ref.methods import CANCEL
 from acp_ref.reference_client.commands import list_sessions, run_command
@@ -32,6 +36,7 @@ from acp_ref.reference_client.text import one_line
 from acp_ref.reports import log_report
 from acp_ref.schema import CancelNotification, ElicitationId, TerminalId
 from acp_ref.session_state import ToolCallState
+from acp_ref.terminal_login import LoginCommand, LoginFailed, run_in_terminal
 from acp_ref.terminals import LocalTerminal
 
 __all__ = ["Options", "Program"]
@@ -49,17 +54,19 @@ SIGNALS: Final = [
     signum for name in ("SIGINT", "SIGTERM", "SIGHUP") if (signum := getattr(signal, name, None)) is not None
 ]
 
-Expected = acp.ProtocolError | acp.RequestError | trio.BrokenResourceError | trio.ClosedResourceError | OSError
 EXPECTED: Final = (
+    acp.AgentStartError,
     acp.ProtocolError,
     acp.RequestError,
+    LoginFailed,
     trio.BrokenResourceError,
     trio.ClosedResourceError,
     trio.TooSlowError,
-    OSError,
-    ValueError,
 )
 """What may go wrong without a fault of this program: told in a line, without a traceback."""
+
+LAST_WORDS: Final = 12
+"""Lines of the agent's stderr that are shown when it went."""
 
 
 @attrs.frozen(kw_only=True)
@@ -103,9 +110,11 @@ class Program:
         self.error: str | None = None
         """Why it failed, for stderr."""
         self._options = options
+        self._prompts = deque(options.prompts)
         self._dialogue = dialogue
         self._live = live
-        self._scope = trio.CancelScope()
+        self.scope: Final = trio.CancelScope()
+        """What :meth:`quit` cancels: for whoever runs this to be in."""
         self._waiting: trio.CancelScope | None = None  # for the person
         self._conversations: dict[acp.SessionId, Conversation] = {}
         self._agent: acp.ClientSide | None = None
@@ -123,6 +132,7 @@ class Program:
             terminals=True,
             elicit_form=elicitation.ask_form,
             elicit_url=elicitation.ask_url,
+            terminal_login=self._run_login if dialogue.interactive else None,
             on_update=self._tell,
         )
         """What the agent is told of this client."""
@@ -131,28 +141,30 @@ class Program:
 
     async def run(self, on_frame: FrameHook | None = None) -> None:
         """Start the agent, hold the conversation, end the agent. How it went is in :attr:`status`."""
-        with self._scope:
-            try:
-                async with acp.open_agent_process(
-                    self._options.command,
-                    self.client,
-                    stderr=self._hear_stderr,
-                    on_report=self._report,
-                    on_frame=on_frame,
-                ) as agent:
-                    await self.converse(agent)
-            except trio.TooSlowError:
-                self._fail("the agent did not answer in time")
-            except EXPECTED as exc:
-                self._fail(str(exc))
+        try:
+            await use_agent_process(
+                self._options.command,
+                self.client,
+                self.converse,
+                stderr=self._hear_stderr,
+                on_report=self._report,
+                on_frame=on_frame,
+            )
+        except EXPECTED as exc:
+            self.status = self.status or 1
+            self.error = _told(exc)
 
     async def converse(self, agent: acp.ClientSide) -> None:
-        """Hold the conversation with ``agent``.
+        """Hold the conversation with ``agent``. Called once more after a login that needed another start of the agent.
 
         Raises:
+          TerminalLoginRequired: the person wants to log in that way.
           ProtocolError, RequestError, trio.BrokenResourceError, trio.ClosedResourceError: it cannot begin or go on.
         """
         self._agent = agent
+        self._session = None
+        self._conversations.clear()
+        self._agent_gone = False
         agent.connection.when_ended(self._stop_waiting)
         if self._options.list_sessions:
             await self._logged_in(partial(list_sessions, agent, self.screen, self._options.list_cwd))
@@ -160,26 +172,29 @@ class Program:
         async with AsyncExitStack() as stack:
             session = self._session = await self._logged_in(partial(self._open, agent, stack))
             self._conversation(session.id).set_up(session.setup_meta)
-            for prompt in self._options.prompts:
-                if not await self._say(prompt, typed=False) or self._done:
+            while self._prompts and not self._done:
+                if not await self._say(self._prompts[0], typed=False):
                     return
+                self._prompts.popleft()
+            typed = self._dialogue.interactive
             while not self._options.prompts and not self._done:
                 line = await self._next_prompt()
-                if line is None:
+                if line is None or not (await self._say(line, typed=typed) or typed):
                     return
-                await self._say(line, typed=self._dialogue.interactive)
 
     def quit(self, status: int) -> None:
         """Leave as soon as possible, with this exit status."""
         self.status = status
-        self._scope.cancel()
+        self.scope.cancel()
 
     async def heed_signals(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """SIGINT cancels the turn, or leaves when none runs or it is being cancelled already; SIGTERM and SIGHUP leave.
 
         Leaving is polite: the session is closed at the agent. A further signal, or :data:`CLOSE_GRACE`, ends that.
         """
-        with trio.open_signal_receiver(*SIGNALS) as signals:
+        # Whoever started us may have had some ignored, as nohup and shells do for what runs in the background.
+        heeded = [signum for signum in SIGNALS if signal.getsignal(signum) != signal.SIG_IGN]
+        with trio.open_signal_receiver(*heeded) as signals:
             task_status.started()
             async for signum in signals:
                 self.screen.disturbed()
@@ -200,10 +215,6 @@ class Program:
         self._session.cancel()
         self._conversation(self._session.id).aside("cancelling the turn; Ctrl-C again leaves at once")
         return True
-
-    def _fail(self, reason: str) -> None:
-        self.status = self.status or 1
-        self.error = reason
 
     # --------------------------------------------------------------------------------------------------- the session
 
@@ -251,9 +262,11 @@ class Program:
         conversation.tell(update, replayed=session.replaying)
 
     async def _follow(self, conversation: Conversation, call: ToolCallState, terminal: LocalTerminal) -> None:
-        while not terminal.ended and not call.finished:
-            await terminal.wait_changed()
+        while not call.finished:
             conversation.tell_output(call, terminal)
+            if terminal.ended:
+                return
+            await terminal.wait_changed()
             await trio.sleep(LIVE_PAUSE)
 
     # --------------------------------------------------------------------------------------------------- the prompts
@@ -277,27 +290,36 @@ class Program:
         prompt = prompt.strip("\n")
         if not prompt.strip():
             return True
-        if prompt.startswith("::"):
-            prompt = prompt[1:]
-        elif prompt.startswith(":"):
-            if not await run_command(self, prompt):
-                self.status = self.status or 1
-                return False
-            return True
-        try:
-            await self._logged_in(partial(self._take_turn, prompt, typed))
-        except (acp.RequestError, acp.RemoteProtocolError) as exc:
-            self._conversation(self.session.id).aside(f"The turn failed: {exc}", Style.RED)
+        self._conversation(self.session.id).said(prompt, typed=typed)
+        is_text = prompt.startswith("::")
+        prompt = prompt[1:] if is_text else prompt
+        if prompt.startswith(":") and not is_text:
+            succeeded = await run_command(self, prompt)
+        else:
+            succeeded = await self._talk(prompt)
+        if not typed and not succeeded:
             self.status = self.status or 1
-            return False
-        if self._interrupted and not self._dialogue.interactive:
+        if not typed and self._interrupted:
             self.quit(128 + signal.SIGINT)
         self._interrupted = False
+        return succeeded
+
+    async def _talk(self, prompt: str) -> bool:
+        """Say ``prompt`` to the agent, and follow its turn."""
+        conversation = self._conversation(self.session.id)
+        try:
+            await self._logged_in(partial(self._take_turn, conversation, prompt))
+        except TerminalLoginRequired:  # the agent will be another one
+            if self.agent.capabilities.session_capabilities.resume is not None:
+                self._options = attrs.evolve(self._options, load=None, resume=self.session.id)
+            raise
+        except (acp.RequestError, acp.RemoteProtocolError) as exc:
+            conversation.aside(f"The turn failed: {exc}", Style.RED)
+            return False
         return True
 
-    async def _take_turn(self, prompt: str, typed: bool) -> None:
-        conversation = self._conversation(self.session.id)
-        conversation.begin_turn(prompt, typed=typed)
+    async def _take_turn(self, conversation: Conversation, prompt: str) -> None:
+        conversation.begin_turn()
         try:
             async with self.session.prompt(prompt) as turn:
                 await turn.wait()
@@ -330,6 +352,11 @@ class Program:
         """Let the person log in; False when they did not."""
         return await log_in(self.agent, None, self._dialogue, self.screen)
 
+    async def _run_login(self, login: LoginCommand) -> int:
+        self._aside(f"$ {one_line(shlex.join(login.command))}")
+        await self._dialogue.lend()
+        return await run_in_terminal(login)
+
     def _who(self) -> str:
         info = self.agent.info
         return "the agent" if info is None else f"{info.title or info.name} {info.version}"
@@ -359,3 +386,15 @@ class Program:
     def _aside(self, text: str) -> None:
         self.screen.begin("aside")
         self.screen.line(text, Style.DIM)
+
+
+def _told(error: Exception) -> str:
+    """``error`` in words; the end of an agent's stderr in lines of its own, unless it is one."""
+    if isinstance(error, trio.TooSlowError):
+        return "the agent did not answer in time"
+    if isinstance(error, acp.AgentProcessError):
+        last_words = error.stderr_tail.strip().splitlines()[-LAST_WORDS:]
+        if len(last_words) > 1:
+            ended = f"the agent {shlex.join(error.command)!r} {error.what}; the end of its stderr:"
+            return "\n  ".join([ended, *last_words])
+    return (isinstance(error, acp.AgentStartError) and error.strerror) or str(error)

@@ -12,12 +12,13 @@ from collections.abc import Callable, Mapping
 from typing import Final, final
 
 import acp_ref as acp
+from acp_ref.authentication import TerminalLoginRequired
 from acp_ref.permissions import answer_with, select
 from acp_ref.reference_client.conversation import Conversation
 from acp_ref.reference_client.dialogue import Dialogue
 from acp_ref.reference_client.screen import Screen, Style
 from acp_ref.reference_client.text import one_line
-from acp_ref.schema import AuthMethodAgent
+from acp_ref.schema import AuthMethodAgent, AuthMethodTerminal
 
 __all__ = ["Permissions", "log_in"]
 
@@ -82,14 +83,15 @@ async def log_in(agent: acp.ClientSide, required: acp.AuthRequired | None, dialo
       required: the agent's refusal to go on without a login, None when the person began this.
 
     Raises:
+      TerminalLoginRequired: by a login that is a program of its own (AUTH-12).
       trio.BrokenResourceError, trio.ClosedResourceError, RemoteProtocolError: see :meth:`Connection.request`.
     """
     screen.begin("question")
     if required is not None:
         screen.line(f"The agent wants you to log in: {one_line(required.message)}", Style.YELLOW)
-    methods = [method for method in agent.auth_methods if isinstance(method, AuthMethodAgent)]
+    methods = [method for method in agent.auth_methods if isinstance(method, AuthMethodAgent | AuthMethodTerminal)]
     if not methods:
-        screen.line("It offers no login that this client can do.", Style.YELLOW)
+        screen.line("It offers no login that this client can do.", Style.YELLOW)  # D-19, D-47
         return False
     names = [method.name + (f": {method.description}" if method.description else "") for method in methods]
     if not dialogue.interactive:
@@ -100,10 +102,13 @@ async def log_in(agent: acp.ClientSide, required: acp.AuthRequired | None, dialo
             index = await dialogue.choose(names, "Log in by")
         if index is None:
             return False
+        method = methods[index]
+        if isinstance(method, AuthMethodTerminal):
+            raise TerminalLoginRequired(method)  # AUTH-19
         try:
-            await agent.authenticate(methods[index].id)
+            await agent.authenticate(method.id)
         except acp.RequestError as exc:
             screen.line(f"The login failed: {exc}", Style.RED)
         else:
-            screen.line(f"Logged in by {one_line(methods[index].name)}.", Style.GREEN)
+            screen.line(f"Logged in by {one_line(method.name)}.", Style.GREEN)
             return True

@@ -63,7 +63,9 @@ class Screen:
         """Something of ``kind`` follows; a gap parts it from another kind. True when it is another kind."""
         if kind == self.kind:
             return False
-        if self.kind != USER:  # what follows a prompt belongs to it
+        if self.kind == USER:  # what follows a prompt belongs to it
+            self.fresh_line()
+        else:
             self.gap()
         self.kind = kind
         return True
@@ -124,6 +126,7 @@ class Screen:
         """The terminal showed something by itself, such as ``^C``."""
         self._column = max(self._column, 1)
         self._word = ""
+        self.at_prompt = False
 
     def _start_line(self) -> None:
         self._column = 0

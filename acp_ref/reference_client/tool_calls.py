@@ -98,6 +98,8 @@ class ToolCalls:
     def tell(self, call: ToolCallState, *, again: bool = False) -> None:
         """Tell what is new of ``call``; with ``again``, make sure that it is the last that stands there."""
         told = self._told.setdefault(call.tool_call_id, _Told())
+        if call.finished and self._latest == call.tool_call_id:
+            self._write_below(self._last_output(told))  # above the line that says how it ended
         self._write(call, told, [*self._news(call, told)], again=again)
 
     def tell_output(self, call: ToolCallState, terminal: LocalTerminal) -> None:
@@ -115,7 +117,10 @@ class ToolCalls:
             told.header = header
             self._screen.line(header, style)
             self._latest = call.tool_call_id
-        for text, style in news:
+        self._write_below(news)
+
+    def _write_below(self, lines: Iterable[Line]) -> None:
+        for text, style in lines:
             self._screen.line(text, style, gutter=GUTTER)
 
     def _news(self, call: ToolCallState, told: _Told) -> Iterator[Line]:
@@ -135,13 +140,17 @@ class ToolCalls:
             if item != previous:
                 yield from self._content(call, told, item, previous)
         if call.finished:
-            for terminal_id, output in told.output.items():
-                terminal = self._terminal(terminal_id)
-                if terminal is not None:
-                    yield from output.news(terminal, final=True)
+            yield from self._last_output(told)
             if not call.content and not told.raw_output and not _is_empty(call.raw_output):
                 told.raw_output = True
                 yield from _cut_lines([f"output: {_json(call.raw_output)}"])
+
+    def _last_output(self, told: _Told) -> Iterator[Line]:
+        """What was not told yet of the terminals."""
+        for terminal_id, output in told.output.items():
+            terminal = self._terminal(terminal_id)
+            if terminal is not None:
+                yield from output.news(terminal, final=True)
 
     def _content(
         self, call: ToolCallState, told: _Told, item: ToolCallContent, previous: ToolCallContent | None
@@ -149,10 +158,6 @@ class ToolCalls:
         match item, previous:
             case Content(content=TextContent(text=now)), Content(content=TextContent(text=old)) if now.startswith(old):
                 yield from _cut_lines(now[len(old) :].removeprefix("\n").split("\n"))  # it grew
-            case Content(content=TextContent(text=now)), Terminal(terminal_id=terminal_id) if (
-                terminal := self._terminal(terminal_id)
-            ) is not None and terminal.output.strip() in now:
-                pass  # a copy for later, of what is shown as the terminal's
             case Content(content=content), _:
                 yield from _cut_lines(described(content).removesuffix("\n").split("\n"))
             case Diff(), _:
