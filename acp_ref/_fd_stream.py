@@ -106,6 +106,10 @@ class FrameStream:
         """Let the other side read the end of input."""
         self._writer.close()
 
+    def close_reading(self) -> None:
+        """Read no more; who waits for frames gets ClosedResourceError."""
+        self._reader.close()
+
     def close(self) -> None:
         """Close both directions."""
         self._writer.close()

@@ -9,7 +9,8 @@ it is kept (TRANS-09).
 When the agent goes by itself, "the connection closed" helps nobody. So the end of its stdout waits a moment for its
 exit status and its last words, and becomes an :class:`AgentProcessError` that has both. A failed write waits for that
 end, so that all the agent still said is read first and both tell the same story. What ends after *we* closed is no
-error at all.
+error at all. Nor need the end of the agent be that of its stdout: a child may hold the pipe. So once the agent is gone,
+silence counts as the end.
 """
 
 from __future__ import annotations
@@ -85,6 +86,9 @@ class AgentProcess:
         self._closing = False
         self._receiving = False
         self._discarding = False
+        self._reads = 0
+        self._cut_off = False
+        self._watching = trio.CancelScope()
         self._stdout_ended = trio.Event()
 
     def __repr__(self) -> str:
@@ -124,9 +128,13 @@ class AgentProcess:
             await self._stdout_ended.wait()
             return ()
         self._receiving = True
+        self._reads += 1
         try:
             if frames := await self._stream.receive():
                 return frames
+        except trio.ClosedResourceError:
+            if not self._cut_off:
+                raise
         finally:
             self._receiving = False
         self._stdout_ended.set()
@@ -157,6 +165,7 @@ class AgentProcess:
         Idempotent. Shielded from cancellation, as the time it takes is bounded.
         """
         self._closing = True
+        self._watching.cancel()
         self._stream.close_writing()
         with trio.CancelScope(shield=True):
             async with trio.open_nursery() as nursery:
@@ -172,6 +181,18 @@ class AgentProcess:
         """Read stderr until :meth:`aclose` ends; a cancellation must not stop it before, or the agent might block."""
         with trio.CancelScope(shield=True):
             await self._child.drain_stderr(sink)
+
+    async def watch(self) -> None:
+        """When the agent is gone and nothing more comes, end its output, whoever else may hold the pipe."""
+        with self._watching:
+            await self._child.wait()
+            while not self._stdout_ended.is_set():
+                reads = self._reads
+                await trio.sleep(LAST_WORDS_TIMEOUT)
+                if self._receiving and self._reads == reads:
+                    self._cut_off = True
+                    self._stream.close_reading()
+                    break
 
     async def _discard_output(self) -> None:
         # An agent that blocks on a full stdout would not see that its stdin ended. Whoever waits for frames goes first:
@@ -231,6 +252,7 @@ async def open_agent_transport(
     agent = AgentProcess(child, stream, stdin_grace=stdin_grace, term_grace=term_grace)
     async with open_nursery_beside() as nursery:
         nursery.start_soon(agent.drain_stderr, stderr)
+        nursery.start_soon(agent.watch)
         try:
             yield agent
         finally:

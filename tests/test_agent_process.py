@@ -15,6 +15,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
+from acp_ref import agent_process
 from acp_ref._framing import Frame, OversizedFrame
 from acp_ref.agent_process import AgentProcess, AgentProcessError, AgentStartError, open_agent_transport
 
@@ -194,6 +195,21 @@ async def test_a_grandchild_that_holds_the_pipes_does_not_hide_the_end_for_long(
             with pytest.raises(AgentProcessError, match="ended with exit status 5") as caught:
                 await agent.receive()
     os.kill(int(caught.value.stderr_tail), signal.SIGKILL)
+
+
+@pytest.mark.field_note(10, 17)
+@both_ways
+async def test_an_agent_that_dies_while_a_child_of_it_holds_its_pipes_is_dead_all_the_same(
+    threads: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(agent_process, "LAST_WORDS_TIMEOUT", 0.1)
+    async with open_agent_transport(shell("sleep 100 & echo ready; read line; exit 5"), threads=threads) as agent:
+        assert await agent.receive() == [b"ready"]
+        await agent.send([b"go"])
+        with trio.fail_after(5):
+            for _ in range(2):
+                with pytest.raises(AgentProcessError, match="ended with exit status 5"):
+                    await agent.receive()
 
 
 # ------------------------------------------------------------------------------------------------------------ we end it
