@@ -57,6 +57,8 @@ from acp_ref.schema import (
     SessionResumeCapabilities,
     StopReason,
 )
+from acp_ref.session_config_options import SessionConfigOptions
+from acp_ref.session_modes import SessionModes
 from acp_ref.session_setup import AgentSessions
 from acp_ref.session_store import SessionStore
 from acp_ref.stdio import open_stdio
@@ -80,7 +82,12 @@ OpenSession: TypeAlias = Callable[[AgentSession[S]], AbstractAsyncContextManager
 @final
 @attrs.frozen(kw_only=True, eq=False)
 class Agent(Generic[S]):
-    """An agent: data from which :func:`serve_agent` serves. ``S`` is the application's own state of a session."""
+    """An agent: data from which :func:`serve_agent` serves. ``S`` is the application's own state of a session.
+
+    Raises:
+      LocalProtocolError: its modes or its config options are none that a client could be told of.
+      ValueError: an extension has a name that does not begin with an underscore.
+    """
 
     name: str
     """Who it is, for programs (INIT-05)."""
@@ -124,6 +131,11 @@ class Agent(Generic[S]):
     """Told when the client changes a config option, before it counts; may raise RequestError to refuse."""
     meta: JSONObject | None = None
     """The ``_meta`` of its capabilities, where extensions announce themselves (INIT-30, EXT-09, EXT-11)."""
+
+    def __attrs_post_init__(self) -> None:
+        if self.modes is not None:
+            SessionModes(self.modes)
+        SessionConfigOptions(self.config_options)
 
     def capabilities(self) -> AgentCapabilities:
         """What it announces: every capability by name (INIT-19), each because there is something behind it."""
@@ -191,7 +203,7 @@ class AgentSide(Generic[S]):
         handlers.on_request(AUTHENTICATE, self._authenticate)
         if authentication is not None and authentication.logout is not None:
             handlers.on_request(LOGOUT, self._logout)
-        self.sessions.add_to(handlers)
+        self.sessions.add_to(handlers)  # INIT-23
         self.connection = Connection(
             transport,
             AGENT,

@@ -105,6 +105,12 @@ class ClientServices:
         return counterpart if isinstance(counterpart, ClientCapabilities) else ClientCapabilities()
 
     @property
+    def raw_capabilities(self) -> JSONObject:
+        """What the client announced, as it came: with capabilities that this version does not know (INIT-15)."""
+        raw = self._connection.introduction.get("clientCapabilities")
+        return raw if isinstance(raw, dict) else {}
+
+    @property
     def can_read_text_files(self) -> bool:
         """Whether :meth:`read_text_file` may be called (FS-01)."""
         return self.capabilities.fs.read_text_file

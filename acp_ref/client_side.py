@@ -71,6 +71,7 @@ from acp_ref.schema import (
 )
 
 if TYPE_CHECKING:
+    from acp_ref._jsonrpc import JSONObject
     from acp_ref.client import Client
     from acp_ref.requests import OutgoingRequest
     from acp_ref.transports import Transport
@@ -173,6 +174,12 @@ class ClientSide:
     def capabilities(self) -> AgentCapabilities:
         """What the agent announced; what it did not mention it does not have (INIT-14)."""
         return self.agent.agent_capabilities
+
+    @property
+    def raw_capabilities(self) -> JSONObject:
+        """What the agent announced, as it came: with capabilities that this version does not know (INIT-15)."""
+        raw = self.connection.introduction.get("agentCapabilities")
+        return raw if isinstance(raw, dict) else {}
 
     @property
     def auth_methods(self) -> Sequence[AuthMethod]:

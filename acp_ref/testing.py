@@ -130,11 +130,11 @@ async def open_scripted_peer(
 
 @asynccontextmanager
 async def open_scripted_client(
-    agent: Agent[S], *, on_report: Callable[[Report], None] = log_report
+    agent: Agent[S], *, on_report: Callable[[Report], None] = log_report, strict: bool = False
 ) -> AsyncGenerator[ScriptedPeer, None]:
     """``agent``, served to a client that says what the test says."""
     ours, theirs = memory_transport_pair()
-    async with open_connection(AgentSide(agent, ours, on_report=on_report).connection):
+    async with open_connection(AgentSide(agent, ours, on_report=on_report, strict=strict).connection):
         yield ScriptedPeer(theirs)
 
 

@@ -71,7 +71,7 @@ async def initialize(stage: Stage) -> None:
 def introduce(stage: Stage) -> None:
     """Tell who the agent is."""
     info = stage.agent.info
-    name = "an agent without a name" if info is None else f"{info.title or info.name} {info.version}"
+    name = "an agent without a name" if info is None else f"{info.display_name} {info.version}"
     stage.tell.say("agent", f"I am {name}, process {stage.agent_process.pid}.")
 
 

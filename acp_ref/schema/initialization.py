@@ -32,6 +32,11 @@ class Implementation:
     """For people to read and to find faults by; it has no order."""
     meta: Meta = None
 
+    @property
+    def display_name(self) -> str:
+        """What to show to people: its title, or its name where it has none (INIT-28)."""
+        return self.title or self.name
+
 
 # ------------------------------------------------------------------------------------------------ what a client can do
 
