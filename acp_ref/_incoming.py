@@ -176,10 +176,14 @@ class Incoming:
             # The connection is going down, and nobody is left to answer. A handler that fails on the way is still no
             # reason to bring anything else down.
             self._forget(request)
-            for bug in _leaves(exc):
-                if isinstance(bug, Exception):
-                    self._error_of(request.method, bug)
-            raise
+            if not isinstance(exc, BaseExceptionGroup):
+                raise
+            bugs, others = cast("BaseExceptionGroup[BaseException]", exc).split(Exception)
+            if bugs is not None:
+                self._error_of(request.method, bugs)
+            if others is not None:
+                raise others from None
+            return
         if request.cancel_requested or not (finished or error):
             own = route.cancelled_result()
             if own is not None:

@@ -544,6 +544,32 @@ async def test_closing_it_yourself_is_told_apart_from_the_peers_end(setting: Set
             await peer.receive()
 
 
+async def test_a_handler_that_fails_while_the_connection_is_cancelled_brings_nothing_else_down(
+    setting: Setting,
+) -> None:
+    async def fail(request: IncomingRequest, params: JSON) -> JSON:
+        async def child() -> None:
+            try:
+                await trio.sleep_forever()
+            finally:
+                raise KeyError("torn down")
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(child)
+            await trio.sleep_forever()
+        return None
+
+    setting.handlers.on_request(WAIT, fail)
+    with trio.CancelScope() as scope:
+        async with setting.open() as (_, peer):
+            await peer.request(1, "_test/wait")
+            await trio.testing.wait_all_tasks_blocked()
+            scope.cancel()
+            await trio.sleep_forever()
+    assert scope.cancelled_caught
+    assert setting.kinds() == [ReportKind.HANDLER_FAILED]
+
+
 @pytest.mark.field_note(13)
 async def test_a_peer_that_stops_reading_ends_the_connection_once(setting: Setting) -> None:
     async with setting.open() as (connection, peer):
