@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
@@ -523,6 +524,8 @@ async def test_without_a_person_a_wanted_login_is_an_error_that_names_the_ways_i
         await play(Guard().agent(), "hi")
 
 
+@pytest.mark.field_note(51)
+@pytest.mark.spec("SETUP-31", "SETUP-38")
 async def test_a_server_whose_transport_the_agent_has_not_is_named_and_nothing_is_sent() -> None:
     web = acp.McpServerHttp(name="web", url="http://x", headers=[])
     async with (
@@ -677,6 +680,23 @@ def test_a_reader_that_has_seen_enough_ends_the_client_quietly(reference_agent: 
         assert client.stderr is not None
         assert client.stderr.read() == ""
         assert client.wait(20) == 141
+
+
+def test_a_reader_that_reads_no_more_cannot_keep_the_client(reference_agent: list[str]) -> None:
+    read, write = os.pipe()
+    try:
+        command = [sys.executable, "-m", "acp_ref", "client", "--prompt", "/stream 100000", "--", *reference_agent]
+        client = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=write)
+        poll = select.poll()
+        poll.register(write, select.POLLOUT)
+        deadline = time.monotonic() + 20
+        while poll.poll(0) and time.monotonic() < deadline:  # until the pipe is full
+            time.sleep(0.01)
+        client.send_signal(signal.SIGTERM)
+        assert client.wait(20) == 128 + signal.SIGTERM
+    finally:
+        os.close(read)
+        os.close(write)
 
 
 def read_bounded(fifo: Path) -> str:

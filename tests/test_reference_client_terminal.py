@@ -135,6 +135,10 @@ def test_a_person_talks_allows_cancels_and_leaves(tmp_path: Path, reference_agen
         person.sees("  │ started\n")
         person.types(CTRL_C)
         assert "cancelling the turn; Ctrl-C again leaves at once\n" in person.sees("(the turn was cancelled)\n\n> ")
+        person.types("/run echo never\n")
+        person.sees("Choose 1-3: ")
+        person.types(CTRL_C)
+        assert "(the question is not open any more)\n" in person.sees("(the turn was cancelled)\n\n> ")
         person.types(":mode code\n")
         person.sees("Mode: Code (code)\n\n> ")
         person.types(CTRL_D)
@@ -188,6 +192,29 @@ for line in sys.stdin:
         print(json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": result}), flush=True)
 """
 
+LATE_LOGIN: Final = """
+import json, os, sys
+if sys.argv[1:] == ["--login"]:
+    sys.exit(os.mkdir("in"))
+for line in sys.stdin:
+    request = json.loads(line)
+    answer = {"result": {}}
+    match request["method"]:
+        case "initialize":
+            methods = [{"type": "terminal", "id": "t", "name": "Terminal", "args": ["--login"]}]
+            capabilities = {"sessionCapabilities": {"resume": {}}}
+            answer = {"result": {"protocolVersion": 1, "authMethods": methods, "agentCapabilities": capabilities}}
+        case "session/new":
+            answer = {"result": {"sessionId": "s"}}
+        case "session/resume":
+            assert request["params"]["sessionId"] == "s"
+        case "session/prompt" if os.path.exists("in") != (request["params"]["prompt"][0]["text"] == "before"):
+            answer = {"result": {"stopReason": "end_turn"}}
+        case "session/prompt":
+            answer = {"error": {"code": -32000, "message": "Who are you?"}}
+    print(json.dumps({"jsonrpc": "2.0", "id": request["id"], **answer}), flush=True)
+"""
+
 LOGIN: Final = """
 import json, os, sys
 if sys.argv[1:] == ["--login"]:
@@ -224,6 +251,16 @@ def test_a_login_in_the_terminal_gets_the_keys_and_the_agent_is_started_again(
             person.sees("\n> ")
             person.types(CTRL_D)
         assert person.leaves() == status
+
+
+def test_after_a_login_in_the_middle_the_session_is_resumed_and_no_prompt_said_twice(tmp_path: Path) -> None:
+    prompts = ["--prompt", "before", "--prompt", "after"]
+    with at_terminal(*prompts, agent=[sys.executable, "-c", LATE_LOGIN], cwd=tmp_path) as person:
+        assert person.sees("Log in by 1: ").count("> before") == 1
+        person.types("1\n")
+        assert person.leaves() == 0
+        assert person.seen.count("> before") == 1
+        assert person.seen.endswith("session s\n\n> after\n")
 
 
 def test_a_narrow_terminal_gets_whole_words(tmp_path: Path, reference_agent: list[str]) -> None:

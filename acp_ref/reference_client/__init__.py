@@ -48,6 +48,7 @@ FLUSH_GRACE: Final = 1.0
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of ``acp-ref client``."""
+    parser.usage = "%(prog)s [OPTION...] -- AGENT [ARGUMENT...]"
     parser.epilog = EPILOG
     parser.add_argument("--cwd", metavar="DIR", help="the session's working directory (default: the current one)")
     parser.add_argument("--mcp", metavar="FILE", help='MCP servers for the session: a JSON file with "mcpServers"')

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import select
+import sys
 from collections import deque
 from collections.abc import Callable
 from typing import Final, final
@@ -67,7 +68,7 @@ class Keyboard:
 
     async def answer(self) -> str | None:
         """A line of a terminal that was not typed before this call. None when the person ended the input instead."""
-        while not self._ended and select.select([self._fd], [], [], 0)[0]:
+        while not self._ended and self._has_more():
             await self._read()
         ahead = len(self._lines)
         while len(self._lines) == ahead:
@@ -75,6 +76,10 @@ class Keyboard:
         line = self._lines[ahead]
         del self._lines[ahead]
         return line
+
+    def _has_more(self) -> bool:
+        """Whether something was typed that is not read yet. Nobody can tell on Windows."""
+        return sys.platform != "win32" and bool(select.select([self._fd], [], [], 0)[0])
 
     async def _read(self) -> None:
         """Wait for more lines, or the end of the input."""
