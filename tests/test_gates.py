@@ -18,7 +18,8 @@ import trio
 from acp_ref import methods, schema
 from acp_ref._converter import structure, unstructure
 from acp_ref._jsonrpc import JSON, JSONObject
-from acp_ref.agent import Agent, Authentication
+from acp_ref.agent import Agent
+from acp_ref.authentication import Authentication
 from acp_ref.client import Client
 from acp_ref.client_services import RemoteTerminal
 from acp_ref.client_session import ClientSession
