@@ -135,7 +135,7 @@ class Writer:
 
     def _object(self, cl: type, *, tagged: bool) -> Write:
         fields = wire.fields(cl)
-        attributes: list[object] = [*attrs.fields(cl)]
+        attributes: list[object] = [*attrs.fields(cl)]  # EXT-04: there is no other way to get a key into an object
         overrides = {
             f.name: override(rename=f.wire, unstruct_hook=self._field(f), omit_if_default=f.omitted) for f in fields
         }

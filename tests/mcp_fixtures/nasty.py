@@ -124,6 +124,8 @@ def handle(request: object, method: str, params: dict[str, object]) -> None:
         if HABIT == "modern":
             page |= {"resultType": "complete", "ttlMs": 0, "cacheScope": "public"}
         send(id=request, result=page)
+    elif method == "tools/call" and params["name"] == "meta":
+        send(id=request, result={"content": [{"type": "text", "text": json.dumps(params.get("_meta"))}]})
     elif method == "tools/call":
         arguments = params.get("arguments") or {}
         assert isinstance(arguments, dict)
