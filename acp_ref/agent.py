@@ -23,7 +23,7 @@ from acp_ref.errors import AuthRequired, RequestError
 from acp_ref.handlers import Handlers, only_extensions
 from acp_ref.methods import AGENT, AUTHENTICATE, INITIALIZE, LOGOUT, PROTOCOL_VERSION
 from acp_ref.prompt_turn import PromptTurn
-from acp_ref.reports import Report, log_report
+from acp_ref.reports import Report, ReportKind, log_report
 from acp_ref.requests import Answered, IncomingRequest
 from acp_ref.roots import Roots
 from acp_ref.schema import (
@@ -48,6 +48,7 @@ from acp_ref.schema import (
     SessionAdditionalDirectoriesCapabilities,
     SessionCapabilities,
     SessionCloseCapabilities,
+    SessionConfigBoolean,
     SessionConfigId,
     SessionConfigOption,
     SessionDeleteCapabilities,
@@ -61,6 +62,7 @@ from acp_ref.session_config_options import SessionConfigOptions
 from acp_ref.session_modes import SessionModes
 from acp_ref.session_setup import AgentSessions
 from acp_ref.session_store import SessionStore
+from acp_ref.session_updates import announces_booleans
 from acp_ref.stdio import open_stdio
 from acp_ref.transports import Transport
 
@@ -221,6 +223,9 @@ class AgentSide(Generic[S]):
         client = request.connection.counterpart = params.client_capabilities  # INIT-14: nothing else is offered
         if isinstance(request.params, dict):
             request.connection.introduction = request.params
+        if not announces_booleans(client) and any(isinstance(x, SessionConfigBoolean) for x in agent.config_options):
+            reason = "this client takes no config options that are on or off, so it is told of the others only"
+            request.connection.report(Report(kind=ReportKind.DEGRADED, method=INITIALIZE.name, reason=reason))  # D-49
         return Answered(
             InitializeResponse(
                 protocol_version=negotiate(params.protocol_version),  # INIT-04, INIT-07

@@ -210,7 +210,12 @@ class ClientSide:
 
     @asynccontextmanager
     async def new_session(
-        self, cwd: str, *, mcp_servers: Sequence[McpServer] = (), additional_directories: Sequence[str] = ()
+        self,
+        cwd: str,
+        *,
+        mcp_servers: Sequence[McpServer] = (),
+        additional_directories: Sequence[str] = (),
+        meta: JSONObject | None = None,
     ) -> AsyncGenerator[ClientSession, None]:
         """Begin a conversation, and close it at the end of the ``with`` block if the agent can close sessions.
 
@@ -219,6 +224,7 @@ class ClientSide:
           mcp_servers: servers that the agent shall connect to (SETUP-21). One that fails does not fail the session; the
             response's ``_meta`` says so.
           additional_directories: further absolute roots (SETUP-60, SETUP-61).
+          meta: the ``_meta`` of the request.
 
         Raises:
           CapabilityError: the agent did not announce a server's transport, or additional directories. Nothing was sent.
@@ -227,7 +233,9 @@ class ClientSide:
           RequestError, RemoteProtocolError, trio.BrokenResourceError: see :meth:`Connection.request`.
         """
         roots = self._checked(cwd, mcp_servers, additional_directories)
-        request = NewSessionRequest(cwd=cwd, mcp_servers=[*mcp_servers], additional_directories=[*roots.roots[1:]])
+        request = NewSessionRequest(
+            cwd=cwd, mcp_servers=[*mcp_servers], additional_directories=[*roots.roots[1:]], meta=meta
+        )
         opened: list[ClientSession] = []
 
         def settle(settled: OutgoingRequest[NewSessionResponse]) -> None:
@@ -266,6 +274,7 @@ class ClientSide:
         *,
         mcp_servers: Sequence[McpServer] = (),
         additional_directories: Sequence[str] = (),
+        meta: JSONObject | None = None,
     ) -> AsyncGenerator[ClientSession, None]:
         """Go on with an earlier conversation. What it was is in ``session.replay`` and ``session.state`` (SETUP-09).
 
@@ -273,6 +282,7 @@ class ClientSide:
           cwd: the session's own working directory.
           mcp_servers, additional_directories: as for :meth:`new_session`; nothing stored comes back by itself, so give
             the full list again (SETUP-62, SETUP-63).
+          meta: the ``_meta`` of the request.
 
         Raises:
           CapabilityError: the agent loads no sessions (SETUP-07, SETUP-08). Nothing was sent.
@@ -284,6 +294,7 @@ class ClientSide:
             cwd=cwd,
             mcp_servers=[*mcp_servers],
             additional_directories=[*roots.roots[1:]],
+            meta=meta,
         )
         async with self._take_up(session_id, roots, LOAD_SESSION, request, replaying=True) as session:
             yield session
@@ -296,6 +307,7 @@ class ClientSide:
         *,
         mcp_servers: Sequence[McpServer] = (),
         additional_directories: Sequence[str] = (),
+        meta: JSONObject | None = None,
     ) -> AsyncGenerator[ClientSession, None]:
         """Go on with an earlier conversation without hearing it again (SETUP-47, SETUP-48).
 
@@ -309,6 +321,7 @@ class ClientSide:
             cwd=cwd,
             mcp_servers=[*mcp_servers],
             additional_directories=[*roots.roots[1:]],
+            meta=meta,
         )
         async with self._take_up(session_id, roots, RESUME_SESSION, request) as session:
             yield session

@@ -607,6 +607,21 @@ async def test_both_sides_announce_capabilities_of_their_own_in_meta() -> None:
         assert capabilities["_meta"] == own
 
 
+@pytest.mark.spec("CONF-07")
+async def test_the_author_is_told_once_when_a_client_is_not_told_of_options_that_are_on_or_off() -> None:
+    option = SessionConfigBoolean(id=SessionConfigId("web"), name="Web", current_value=True)
+    served = attrs.evolve(MINIMAL, config_options=[option])
+    taking: JSONObject = {"session": {"configOptions": {"boolean": {}}}}
+    for capabilities, told in ((taking, 0), ({}, 1)):
+        reports: list[Report] = []
+        async with client_of(served, capabilities=capabilities, reports=reports) as peer:
+            for number in range(2):
+                answer = result_of(await peer.call(number, "session/new", {"cwd": CWD, "mcpServers": []}))
+                assert isinstance(options := answer["configOptions"], list)
+                assert len(options) == 1 - told
+        assert [report.kind for report in reports] == [ReportKind.DEGRADED] * told
+
+
 # ---------------------------------------------------------------------------------------------------------- strict
 
 
