@@ -48,8 +48,11 @@ from acp_ref.schema import (
     SessionInfoUpdate,
     SessionModeId,
     SessionUpdate,
+    ToolCall,
+    ToolCallUpdate,
 )
 from acp_ref.session_updates import RULES, announces_booleans
+from acp_ref.tool_calls import ReportedToolCalls
 
 if TYPE_CHECKING:
     from acp_ref.connection import Connection
@@ -65,6 +68,7 @@ S = TypeVar("S", default=None)
 
 encode_update: Final = unstructure_hook(SessionUpdate)
 decode_update: Final = structure_hook(SessionUpdate)
+PREFIX: Final = b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":%b,"update":'
 
 CLOSE_TIMEOUT: Final = 30.0
 """Seconds after which a session that is being closed is cancelled: its application's context may not hold it."""
@@ -133,6 +137,7 @@ class AgentSession(Generic[S]):
         self.config_options = config_options
         self.client_capabilities = client_capabilities
         self.client = ClientServices(connection, session_id, elicitations)
+        self.tool_calls = ReportedToolCalls(complete=origin is SessionOrigin.NEW)
         self.owns_journal = True
         self.turn_request: IncomingRequest | None = None
         self._commands = commands
@@ -141,11 +146,7 @@ class AgentSession(Generic[S]):
         self._turn = TurnState.IDLE
         self._turn_over = trio.lowlevel.ParkingLot()
         self._held: list[bytes] | None = []  # not None until the setup is answered
-        self._prefix = (
-            b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":'
-            + jsonrpc.dumps(session_id)
-            + b',"update":'
-        )
+        self._prefix = PREFIX % jsonrpc.dumps(session_id)
         self._nursery: trio.Nursery | None = None
         self._closing = trio.Event()
         self._closed = trio.Event()
@@ -184,7 +185,7 @@ class AgentSession(Generic[S]):
 
         Raises:
           CapabilityError: the client did not announce this kind of update (NOTE-01, COMP-01). Nothing was sent.
-          LocalProtocolError: the update does not fit those before it (COMP-05, COMP-06). Nothing was sent.
+          LocalProtocolError: the update does not fit those before it (TOOL-02, COMP-05, COMP-06). Nothing was sent.
           ValueError: the update breaks the schema. Nothing was sent.
           trio.BrokenResourceError, trio.ClosedResourceError: the connection or the session is over.
         """
@@ -223,6 +224,8 @@ class AgentSession(Generic[S]):
             update = rule(update, self.client_capabilities)
             if isinstance(update, CompactionUpdate | CompactionSummaryChunk):
                 self._compactions.report(update)  # COMP-05, COMP-06
+            elif isinstance(update, ToolCall | ToolCallUpdate):
+                self.tool_calls.report(update)  # TOOL-02, D-37
             elif isinstance(update, Notice):
                 journal = None  # NOTE-04
         body = jsonrpc.dumps(encode_update(update))

@@ -87,7 +87,6 @@ class PromptTurn(Generic[S]):
         self._send = session.send
         self._speaking: type[AgentMessageChunk | AgentThoughtChunk] | None = None
         self._message_id = MessageId("")
-        self._tool_calls: set[str] = set()
 
     @property
     def state(self) -> S:
@@ -181,12 +180,10 @@ class PromptTurn(Generic[S]):
         is completed, or failed when the block raised or was cancelled, unless the block has settled that itself.
 
         Raises:
-          LocalProtocolError: ``tool_call_id`` was used before in this turn (TOOL-02), or a path is not absolute.
+          LocalProtocolError: ``tool_call_id`` was used before in this session (TOOL-02), or a path is not absolute.
         """
         if tool_call_id is None:
             tool_call_id = ToolCallId("call_" + secrets.token_hex(8))
-        if tool_call_id in self._tool_calls:
-            raise LocalProtocolError(f"tool call {tool_call_id} was reported before")
         await self.send(
             ToolCall(
                 tool_call_id=tool_call_id,
@@ -198,7 +195,6 @@ class PromptTurn(Generic[S]):
                 raw_input=raw_input,
             )
         )
-        self._tool_calls.add(tool_call_id)
         call = RunningToolCall(tool_call_id, self.send, self.session.put, self.request_permission)
         try:
             yield call
@@ -219,6 +215,7 @@ class PromptTurn(Generic[S]):
           trio.BrokenResourceError, trio.ClosedResourceError: the connection is over.
         """
         check_options(options)
+        self.session.tool_calls.introduce(tool_call.tool_call_id)
         request = RequestPermissionRequest(
             session_id=self.session.id, tool_call=tool_call, options=[*options], meta=self.trace_meta
         )

@@ -17,6 +17,7 @@ from acp_ref.schema import (
     UNSET,
     PermissionOption,
     SessionUpdate,
+    ToolCall,
     ToolCallContent,
     ToolCallId,
     ToolCallLocation,
@@ -25,11 +26,44 @@ from acp_ref.schema import (
     UnsetType,
 )
 
-__all__ = ["RunningToolCall"]
+__all__ = ["ReportedToolCalls", "RunningToolCall"]
 
 SETTLED: Final = (ToolCallStatus.COMPLETED, ToolCallStatus.FAILED)
 
 Ask: TypeAlias = Callable[[ToolCallUpdate, Sequence[PermissionOption]], Awaitable[PermissionDecision]]
+
+
+@final
+class ReportedToolCalls:
+    """The tool calls of one session that the client was told of.
+
+    Args:
+      complete: whether there were none before; of a session that was loaded, only the history knows them all.
+    """
+
+    def __init__(self, *, complete: bool) -> None:
+        self._complete = complete
+        self._reported: set[ToolCallId] = set()
+        self._introduced: set[ToolCallId] = set()
+
+    def introduce(self, tool_call_id: ToolCallId) -> None:
+        """A permission request is about to tell of the tool call, which may be new (PERM-09)."""
+        self._introduced.add(tool_call_id)
+
+    def report(self, update: ToolCall | ToolCallUpdate) -> None:
+        """``update`` is about to be sent.
+
+        Raises:
+          LocalProtocolError: it is a report of a tool call that was reported before (TOOL-02), or an update of one that
+            was not (D-37). Nothing changed.
+        """
+        tool_call_id = update.tool_call_id
+        if isinstance(update, ToolCall):
+            if tool_call_id in self._reported:  # TOOL-02
+                raise LocalProtocolError(f"tool call {tool_call_id} was reported before")
+            self._reported.add(tool_call_id)
+        elif self._complete and tool_call_id not in self._reported and tool_call_id not in self._introduced:
+            raise LocalProtocolError(f"tool call {tool_call_id} was not reported yet")
 
 
 @final
