@@ -16,7 +16,7 @@ from typing import Final, final
 from acp_ref._jsonrpc import JSON, JSONObject
 from acp_ref.mcp_servers import META_KEY, McpState
 from acp_ref.reference_client.content import described
-from acp_ref.reference_client.screen import USER, Screen, Style
+from acp_ref.reference_client.screen import TOOL, USER, Screen, Style
 from acp_ref.reference_client.text import one_line
 from acp_ref.reference_client.tool_calls import FindTerminal, ToolCalls
 from acp_ref.schema import (
@@ -203,7 +203,7 @@ class Conversation:
 
     def tell_output(self, call: ToolCallState, terminal: LocalTerminal) -> None:
         """Tell what a terminal of ``call`` wrote since the last time."""
-        self._begin("tool")
+        self._begin(TOOL)
         self._calls.tell_output(call, terminal)
 
     def aside(self, text: str, style: Style = Style.DIM) -> None:
@@ -239,7 +239,7 @@ class Conversation:
             self._screen.line(described(content), style)
 
     def _tell_call(self, call: ToolCallState, *, again: bool = False) -> None:
-        self._begin("tool")
+        self._begin(TOOL)
         self._calls.tell(call, again=again)
         if call.finished:
             self._unfinished.pop(call.tool_call_id, None)

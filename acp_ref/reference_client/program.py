@@ -31,7 +31,7 @@ from acp_ref.reference_client.conversation import Conversation
 from acp_ref.reference_client.dialogue import Dialogue
 from acp_ref.reference_client.elicitation import Elicitation
 from acp_ref.reference_client.questions import Permissions, log_in
-from acp_ref.reference_client.screen import Screen, Style
+from acp_ref.reference_client.screen import TOOL, Screen, Style
 from acp_ref.reference_client.text import one_line
 from acp_ref.reports import log_report
 from acp_ref.schema import CancelNotification, ElicitationId, TerminalId
@@ -363,7 +363,9 @@ class Program:
 
     async def _written(self, path: str, text: str) -> None:
         await trio.lowlevel.checkpoint()
-        self._aside(f"(the agent wrote {one_line(path)})")
+        if self.screen.kind != TOOL:  # the tool call that did it
+            self.screen.begin("aside")
+        self.screen.line(f"(the agent wrote {one_line(path)})", Style.DIM)
 
     def _agreed(self, elicitation_id: ElicitationId) -> None:
         self.agent.connection.nursery.start_soon(self._wait_completed, elicitation_id)

@@ -15,12 +15,15 @@ from typing import Final, final
 
 from acp_ref.reference_client.text import fold, visible, width
 
-__all__ = ["USER", "Screen", "Style"]
+__all__ = ["TOOL", "USER", "Screen", "Style"]
 
 _TOKEN: Final = re.compile(r"\n|[^\S\n]+|\S+")
 
 USER: Final = "user"
 """The kind of what the person says."""
+
+TOOL: Final = "tool"
+"""The kind of what is told of tool calls."""
 
 FEWEST_COLUMNS: Final = 20
 """Narrower terminals fold what does not fit by themselves."""
