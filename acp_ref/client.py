@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, TypeVar, final
+from typing import TYPE_CHECKING, TypeVar, cast, final
 
 import attrs
 import trio
@@ -246,6 +246,9 @@ async def use_agent_process(
 
 def _terminal_login_in(exc: Exception) -> TerminalLoginRequired | None:
     """The choice of a terminal login, which a nursery of the application may have put into a group."""
-    while isinstance(exc, ExceptionGroup) and len(exc.exceptions) == 1:
-        exc = exc.exceptions[0]
+    while isinstance(exc, ExceptionGroup):
+        members = cast("ExceptionGroup[Exception]", exc).exceptions
+        if len(members) != 1:
+            return None
+        exc = members[0]
     return exc if isinstance(exc, TerminalLoginRequired) else None

@@ -11,7 +11,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import final
+from typing import cast, final
 
 import trio
 
@@ -166,5 +166,5 @@ async def run_compaction(
 
 def _is_cancellation(exc: BaseException) -> bool:
     if isinstance(exc, BaseExceptionGroup):
-        return exc.split(trio.Cancelled)[1] is None
+        return cast("BaseExceptionGroup[BaseException]", exc).split(trio.Cancelled)[1] is None
     return isinstance(exc, trio.Cancelled)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Final, TypeAlias
 
@@ -127,7 +127,7 @@ async def run_in_terminal(login: LoginCommand) -> int:
 if sys.platform == "win32":  # all processes at a console share it
 
     @contextmanager
-    def _terminal_settings() -> Iterator[None]:
+    def _terminal_settings() -> Generator[None]:
         yield
 
     async def _wait(child: ChildProcess) -> int:
@@ -136,7 +136,7 @@ if sys.platform == "win32":  # all processes at a console share it
 else:
 
     @contextmanager
-    def _terminal_settings() -> Iterator[None]:
+    def _terminal_settings() -> Generator[None]:
         """Leave the terminal as it was: a login that died while it read a password has switched the echo off."""
         try:
             settings = termios.tcgetattr(STDIN)
@@ -161,7 +161,7 @@ else:
             os.killpg(ours, signal.SIGTSTP)  # no more than a wish, which is ignored where no shell could continue us
 
     @contextmanager
-    def _foreground(group: int) -> Iterator[None]:
+    def _foreground(group: int) -> Generator[None]:
         """Have the process group in the terminal's foreground, if we are there, and awake."""
         ours = os.getpgrp()
         lent = _foreground_group() == ours
