@@ -19,10 +19,12 @@ import trio.testing
 from acp_ref._converter import InvalidPayload, structure, unstructure
 from acp_ref._jsonrpc import JSON, JSONObject
 from acp_ref.agent import Agent
+from acp_ref.agent_session import SessionOrigin
+from acp_ref.client_session import ClientSession
 from acp_ref.content import file_context
 from acp_ref.errors import ErrorCode, LocalProtocolError
 from acp_ref.file_system import FileSystem
-from acp_ref.permissions import answer_with
+from acp_ref.permissions import answer_with, default_options
 from acp_ref.prompt_turn import PromptTurn
 from acp_ref.reports import Report, ReportKind
 from acp_ref.schema import (
@@ -58,6 +60,7 @@ from acp_ref.schema import (
     TerminalId,
     TextContent,
     ToolCall,
+    ToolCallId,
     ToolCallStatus,
     ToolCallUpdate,
     ToolKind,
@@ -291,6 +294,40 @@ async def test_no_two_tool_calls_of_a_session_share_an_id() -> None:
         updates = [update_of(message) for _ in range(20) for message in (await say(peer, session_id, "go"))[:-1]]
         ids = [update["toolCallId"] for update in updates if update["sessionUpdate"] == "tool_call"]
         assert len(set(map(str, ids))) == len(ids) == 40
+
+
+@pytest.mark.spec("TOOL-02", "TOOL-07", "PERM-09")
+async def test_an_agent_reports_a_tool_call_once_and_updates_only_what_it_reported() -> None:
+    call_id = ToolCallId("mine")
+
+    async def work(turn: PromptTurn) -> StopReason:
+        if turn.session.origin is SessionOrigin.NEW and turn.text == "first":
+            with pytest.raises(LocalProtocolError, match="mine was not reported yet"):
+                await turn.send(ToolCallUpdate(tool_call_id=call_id, title="Never heard of"))
+            await turn.request_permission(ToolCallUpdate(tool_call_id=call_id, title="May I?"), default_options())
+            await turn.send(ToolCallUpdate(tool_call_id=call_id, title="I may"))
+            async with turn.tool_call("Doing it", tool_call_id=call_id):
+                pass
+        else:  # in another turn, and in a session that was loaded, it is still the same call
+            await turn.send(ToolCallUpdate(tool_call_id=call_id, title="Did it"))
+        if turn.session.origin is SessionOrigin.NEW:
+            with pytest.raises(LocalProtocolError, match="mine was reported before"):
+                async with turn.tool_call("Doing it again", tool_call_id=call_id):
+                    pass
+        return StopReason.END_TURN
+
+    async def titles(session: ClientSession, *texts: str) -> list[str]:
+        for text in texts:
+            async with session.prompt(text) as turn:
+                await turn.wait()
+        return [call.title for call in session.state.tool_calls.values()]
+
+    served = Agent(name="a", version="1", prompt=work, store=MemoryStore())
+    async with open_agent_and_client(served, make_client()) as (_, side):
+        async with side.new_session(CWD) as session:
+            assert await titles(session, "first", "second") == ["Did it"]
+        async with side.load_session(session.id, CWD) as loaded:
+            assert await titles(loaded, "third") == ["Did it"]
 
 
 @pytest.mark.spec("PERM-09")
