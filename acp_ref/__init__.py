@@ -9,8 +9,9 @@ This is the front door. Behind it, from the ground up; each floor imports only t
 * ``methods``: the protocol's methods, as tables. ``handlers``, ``requests``, ``transports``, ``connection``: a
   conversation in either role.
 * ``stdio``, ``agent_process``: the two ends of an agent's pipes. ``roots``, ``mcp_servers``, ``session_store``,
-  ``file_system``, ``terminals``, ``permissions``, ``elicitation``, ``session_state``: what sessions are made of.
-* ``agent``, ``agent_session``, ``prompt_turn``, ``client``, ``client_session``: the two roles.
+  ``content``, ``file_system``, ``terminals``, ``permissions``, ``elicitation``, ``session_state``: what sessions are
+  made of. ``terminal_login``: a login in the user's terminal.
+* ``agent``, ``agent_session``, ``prompt_turn``, ``client``, ``client_session``, ``authentication``: the two roles.
 * ``testing``, ``spec``: a test kit, and the register of the specification's requirements.
 
 The protocol's types are in :mod:`acp_ref.schema`; the ones that every program meets are here too. A name is looked up
