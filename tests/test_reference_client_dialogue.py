@@ -428,6 +428,26 @@ async def test_a_form_is_filled_in_checked_looked_over_and_sent() -> None:
     assert "  7  change talks: no\n  8  change days: Sun, Sat\n" in stage.transcript
 
 
+@pytest.mark.spec("ELIC-38")
+async def test_nothing_that_an_agent_says_becomes_a_link() -> None:
+    link = "\x1b]8;;https://evil.example/\x1b\\your bank\x1b]8;;\x1b\\"
+    values: list[JSON] = [{"const": name, "title": f"{link} {name}"} for name in ("a", "b")]
+    choice: JSON = {"type": "string", "title": "Bank", "description": link, "oneOf": values}
+    form: JSON = {"type": "object", "title": link, "description": link, "properties": {"x": choice}}
+    async with elicited({"mode": "form", "message": link, "requestedSchema": form}) as (stage, peer):
+        await stage.type("\x04", "Bank (1-2) (optional): ")
+        assert (await peer.receive())["result"] == {"action": "cancel"}
+    async with elicited({"mode": "url", "message": link, "url": "https://good.example/", "elicitationId": "e"}) as (
+        by_url,
+        peer,
+    ):
+        await by_url.type("2\n", "Choose 1-3: ")
+        assert (await peer.receive())["result"] == {"action": "decline"}
+    for transcript in (stage.transcript, by_url.transcript):
+        assert "your bank" in transcript
+        assert "\x1b]" not in transcript
+
+
 @pytest.mark.spec("ELIC-20")
 @pytest.mark.parametrize(
     ("keys", "action"), [(["Polly\n", "\x04"], "cancel"), (["Polly\n", "2\n"], "decline"), (["\x04"], "cancel")]
