@@ -32,8 +32,8 @@ __all__ = ["LoginCommand", "LoginFailed", "RunLogin", "login_command", "run_in_t
 
 STDIN: Final = 0
 
-SUSPENSION_POLL: Final = 0.2
-"""Seconds between two looks at whether a login is suspended, of which nothing else tells."""
+POLL: Final = 0.2
+"""Seconds between two looks at whether a login is suspended, or the terminal ours again: nothing else tells of that."""
 
 TERM_GRACE: Final = 2.0
 """Seconds that a cancelled login has to go after SIGTERM."""
@@ -147,40 +147,40 @@ else:
             yield
         finally:
             with suppress(termios.error):  # it is gone
-                if _foreground_group() == os.getpgrp():  # or doing this would stop us
+                if _in_foreground():  # or doing this would stop us
                     termios.tcsetattr(STDIN, termios.TCSANOW, settings)
 
     async def _wait(child: ChildProcess) -> int:
-        """Wait for ``child``, with the terminal in its hands where it was in ours."""
-        ours = os.getpgrp()
+        """Wait for ``child``, with the terminal in its hands whenever it would be in ours."""
         while True:
-            with _foreground(child.pid):
-                while not _is_suspended(child.pid):
-                    with trio.move_on_after(SUSPENSION_POLL):
+            with _foreground(child.pid) as lent:
+                while not _is_suspended(child.pid) if lent else not _in_foreground():
+                    with trio.move_on_after(POLL):
                         return await child.wait()
-            os.killpg(ours, signal.SIGTSTP)  # no more than a wish, which is ignored where no shell could continue us
+            if lent:  # no more than a wish: it is ignored where no shell could continue us
+                os.killpg(os.getpgrp(), signal.SIGTSTP)
 
     @contextmanager
-    def _foreground(group: int) -> Generator[None]:
-        """Have the process group in the terminal's foreground, if we are there, and awake."""
+    def _foreground(group: int) -> Generator[bool]:
+        """Have the process group in the terminal's foreground, if we are there, and awake; whether we were."""
         ours = os.getpgrp()
-        lent = _foreground_group() == ours
+        lent = _in_foreground()
         if lent:
             _put_in_foreground(group)
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(group, signal.SIGCONT)  # it may have been too early at the terminal, and been stopped
         try:
-            yield
+            yield lent
         finally:
             if lent:
                 _put_in_foreground(ours)
 
-    def _foreground_group() -> int | None:
-        """The process group that has our terminal now; None when we have no terminal."""
+    def _in_foreground() -> bool:
+        """Whether we have a terminal, and it is ours to use now."""
         try:
-            return os.tcgetpgrp(STDIN)
+            return os.tcgetpgrp(STDIN) == os.getpgrp()
         except OSError:
-            return None
+            return False
 
     def _put_in_foreground(group: int) -> None:
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTTOU})  # or doing this from behind would stop us

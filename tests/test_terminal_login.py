@@ -114,6 +114,11 @@ def runs(pid: int) -> bool:
         return False
 
 
+async def test_without_a_terminal_a_login_that_stops_stops_nobody_else() -> None:
+    with trio.fail_after(PATIENCE):
+        assert await run_in_terminal(shell("(sleep 0.5; kill -CONT $$) & kill -STOP $$; exit 4")) == 4
+
+
 # ---------------------------------------------------------------------------------------------- with a whole agent
 
 
