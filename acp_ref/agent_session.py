@@ -354,6 +354,8 @@ class AgentSession(Generic[S]):
 
     def open(self) -> None:
         """The setup was answered: what was held leaves now, in order, then the slash commands (SLASH-01)."""
+        if self._state is SessionState.CLOSED:  # it has ended by itself in that moment
+            return
         self._state = after(SESSION, self._state, SessionEvent.OPENED)
         self.client.setup_request = None
         held, self._held = self._held or [], None

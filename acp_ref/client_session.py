@@ -335,18 +335,19 @@ class ClientSession:
             return
         self._closed = True
         self.cancel()
-        if tell_agent and not self._connection.ended:
-            try:
+        try:
+            if tell_agent and not self._connection.ended:
                 await self._connection.request(CLOSE_SESSION, CloseSessionRequest(session_id=self.id))
-            except (CapabilityError, trio.BrokenResourceError, trio.ClosedResourceError):
-                pass  # SETUP-52: an agent that did not announce it is not asked
-            except (RequestError, RemoteProtocolError) as exc:
-                if not (isinstance(exc, RequestError) and exc.code == ErrorCode.RESOURCE_NOT_FOUND):
-                    self._connection.report(
-                        Report(kind=ReportKind.DEGRADED, reason=f"closing session {self.id} failed: {exc}", error=exc)
-                    )
-        if self._terminals is not None:
-            await self._terminals.aclose()
+        except (CapabilityError, trio.BrokenResourceError, trio.ClosedResourceError):
+            pass  # SETUP-52: an agent that did not announce it is not asked
+        except (RequestError, RemoteProtocolError) as exc:
+            if not (isinstance(exc, RequestError) and exc.code == ErrorCode.RESOURCE_NOT_FOUND):
+                self._connection.report(
+                    Report(kind=ReportKind.DEGRADED, reason=f"closing session {self.id} failed: {exc}", error=exc)
+                )
+        finally:
+            if self._terminals is not None:  # also when the agent does not answer, and the caller gave up
+                await self._terminals.aclose()
 
     def _check_open(self) -> None:
         if self._closed:

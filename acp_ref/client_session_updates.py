@@ -58,7 +58,13 @@ class SessionUpdates:
         self._opening -= 1
         early, self._early = self._early, []
         for params in early:
-            self.receive(connection, params)
+            try:
+                self.receive(connection, params)
+            except Exception as exc:  # the application's, and no reason to keep the next one from it
+                reason = "its handler raised"
+                connection.report(
+                    Report(kind=ReportKind.HANDLER_FAILED, method=SESSION_UPDATE.name, reason=reason, error=exc)
+                )
 
 
 def _ignore(connection: Connection, reason: str) -> None:

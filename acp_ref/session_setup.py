@@ -79,6 +79,7 @@ from acp_ref.session_modes import SessionModes
 from acp_ref.session_store import Journal, SessionStore
 
 if TYPE_CHECKING:
+    from acp_ref._jsonrpc import JSON
     from acp_ref.agent import Agent, OpenSession
 
 __all__ = ["AgentSessions"]
@@ -110,7 +111,7 @@ class AgentSessions(Generic[S]):
         self._sessions: dict[SessionId, AgentSession[S]] = {}
         # Without open_session the state is None, and then S is None: Agent says so.
         self._open_session = agent.open_session or cast("OpenSession[S]", _no_state)
-        self._setting_up: set[SessionId] = set()
+        self._in_transition: set[SessionId] = set()  # being loaded, resumed or deleted
         self._elicitations = OpenElicitations()  # ELIC-10: of this connection, never looked up by session alone
 
     def __len__(self) -> int:
@@ -120,14 +121,17 @@ class AgentSessions(Generic[S]):
         """The open session of that id.
 
         Raises:
-          RequestError: -32002, there is none (SETUP-16, D-13); -32600, it is being loaded again.
+          RequestError: -32002, there is none (SETUP-16, D-13); -32600, it is being loaded again or deleted.
         """
         session = self._sessions.get(session_id)
         if session is None or session.closed:
             raise RequestError.session_not_found(session_id)
-        if session_id in self._setting_up:
-            raise RequestError.invalid_request(f"session {session_id} is being loaded")
+        self._check_settled(session_id)
         return session
+
+    def _check_settled(self, session_id: SessionId) -> None:
+        if session_id in self._in_transition:
+            raise RequestError.invalid_request(f"session {session_id} is being loaded or deleted")
 
     def end(self) -> None:
         """The connection is over: nobody will be asked anything any more."""
@@ -204,9 +208,10 @@ class AgentSessions(Generic[S]):
         old = self._sessions.get(session_id)
         if old is not None and old.closed:
             old = None
-        if session_id in self._setting_up or (old is not None and old.turn_running):
+        self._check_settled(session_id)
+        if old is not None and old.turn_running:
             raise RequestError.invalid_request(f"session {session_id} is busy")  # D-12
-        self._setting_up.add(session_id)  # from here on the old one takes no requests
+        self._in_transition.add(session_id)  # from here on the old one takes no requests
         try:
             journal = await self._stored.open(session_id) if old is None else old.journal
             assert journal is not None, "with a store every open session has a journal"
@@ -218,14 +223,15 @@ class AgentSessions(Generic[S]):
                 async with _closing_on_error(session):
                     if origin is SessionOrigin.LOADED:
                         await session.replay()  # SETUP-11, SETUP-13; never for a resume (SETUP-48)
+            journal.set_additional_directories(roots.roots[1:])
+            self._sessions[session_id] = session
+            request.on_answered(session.open)
             if old is not None:
                 old.owns_journal, session.owns_journal = False, True
-                self._sessions[session_id] = session
-                await old.aclose()
+                with trio.CancelScope(shield=True):  # bounded: the end of a session is. It is too late to go back
+                    await old.aclose()
         finally:
-            self._setting_up.discard(session_id)
-        self._sessions[session_id] = session
-        request.on_answered(session.open)
+            self._in_transition.discard(session_id)
         return session
 
     async def _make(
@@ -259,10 +265,11 @@ class AgentSessions(Generic[S]):
             modes=None if agent.modes is None else SessionModes(agent.modes),
             config_options=SessionConfigOptions(agent.config_options) if agent.config_options else None,
         )
-        if journal is not None:
-            journal.set_additional_directories(roots.roots[1:])
-            if origin is not SessionOrigin.NEW:
-                await session.restore_settings()
+        if origin is SessionOrigin.NEW:
+            if journal is not None:
+                journal.set_additional_directories(roots.roots[1:])
+        else:
+            await session.restore_settings()
         return session
 
     async def _start(self, session: AgentSession[S]) -> None:
@@ -349,11 +356,16 @@ class AgentSessions(Generic[S]):
 
     async def _delete(self, request: IncomingRequest, params: DeleteSessionRequest) -> DeleteSessionResponse:
         self._require_login()
-        session = self._sessions.pop(params.session_id, None)
-        if session is not None:
-            session.cancel_turn()
-            await session.aclose()  # DEL-08: deleting an active session closes it
-        await self._stored.delete(params.session_id)  # DEL-06: silent when there is none
+        self._check_settled(params.session_id)
+        self._in_transition.add(params.session_id)
+        try:
+            session = self._sessions.pop(params.session_id, None)
+            if session is not None:
+                session.cancel_turn()
+                await session.aclose()  # DEL-08: deleting an active session closes it
+            await self._stored.delete(params.session_id)  # DEL-06: silent when there is none
+        finally:
+            self._in_transition.discard(params.session_id)
         return DeleteSessionResponse()
 
     # Where the application need not be asked, a setting counts in wire order: a prompt in the next line sees it.
@@ -368,7 +380,7 @@ class AgentSessions(Generic[S]):
             self._tell_afterwards(request, session, session.mode_set_by_client(params.mode_id))
             return SetSessionModeResponse()
 
-        return Answered(settle()) if ask is None else _after(ask(session, params.mode_id), settle)
+        return Answered(settle()) if ask is None else self._after(ask(session, params.mode_id), session, settle)
 
     def _set_config_option(
         self, request: IncomingRequest, params: SetSessionConfigOptionRequest
@@ -381,11 +393,18 @@ class AgentSessions(Generic[S]):
 
         def settle() -> SetSessionConfigOptionResponse:
             self._tell_afterwards(request, session, session.option_set_by_client(params.config_id, params.value))
-            return SetSessionConfigOptionResponse(
-                config_options=options.visible(session.client_capabilities)
-            )  # CONF-19
+            visible = options.visible(session.client_capabilities)  # CONF-19
+            return SetSessionConfigOptionResponse(config_options=visible)
 
-        return Answered(settle()) if ask is None else _after(ask(session, params.config_id, params.value), settle)
+        if ask is None:
+            return Answered(settle())
+        return self._after(ask(session, params.config_id, params.value), session, settle)
+
+    async def _after(self, consent: Awaitable[None], session: AgentSession[S], settle: Callable[[], R]) -> R:
+        await consent
+        if self.get(session.id) is not session:  # closed, or loaded again meanwhile
+            raise RequestError.session_not_found(session.id)
+        return settle()
 
     def _tell_afterwards(
         self, request: IncomingRequest, session: AgentSession[S], updates: Sequence[SessionUpdate]
@@ -397,11 +416,6 @@ class AgentSessions(Generic[S]):
     def _stored(self) -> SessionStore:
         assert self._agent.store is not None, "handled only with a store"
         return self._agent.store
-
-
-async def _after(consent: Awaitable[None], settle: Callable[[], R]) -> R:
-    await consent
-    return settle()
 
 
 @asynccontextmanager
@@ -431,12 +445,6 @@ async def _closing_on_error(session: AgentSession[S]) -> AsyncGenerator[None, No
 
 def _check_same_cwd(journal: Journal, roots: Roots) -> None:
     if not same_directory(journal.cwd, roots.cwd):  # D-14, SETUP-63
-        raise RequestError(
-            ErrorCode.INVALID_PARAMS,
-            "Invalid params",
-            {
-                "errors": [f"$.cwd: the session's working directory is {journal.cwd!r}"],
-                "cwd": roots.cwd,
-                "sessionCwd": journal.cwd,
-            },
-        )
+        errors: list[JSON] = [f"$.cwd: the session's working directory is {journal.cwd!r}"]
+        data: JSON = {"errors": errors, "cwd": roots.cwd, "sessionCwd": journal.cwd}
+        raise RequestError(ErrorCode.INVALID_PARAMS, "Invalid params", data)
