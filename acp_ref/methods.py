@@ -180,7 +180,7 @@ def extension_method(name: str, params: TypeForm[P], result: TypeForm[R]) -> Met
 
 
 def extension_notification(name: str, params: TypeForm[P]) -> Notification[P]:
-    """A notification that the protocol does not have. ``JSON`` will do for ``params``.
+    """A notification that the protocol does not have, in either direction (EXT-12). ``JSON`` will do for ``params``.
 
     Raises:
       ValueError: ``name`` does not start with an underscore.

@@ -130,7 +130,7 @@ class PromptTurn(Generic[S]):
         await self._send(kind(content=content, message_id=self._message_id))
 
     async def send_plan(self, *entries: PlanEntry) -> None:
-        """Send the whole plan, every entry as it stands now (PLAN-01, PLAN-03, PLAN-04)."""
+        """Send the whole plan, every entry as it stands now (PLAN-01, PLAN-03, PLAN-04), whatever it was (PLAN-06)."""
         await self.send(Plan(entries=[*entries]))
 
     async def send_usage(self, used: int, size: int, cost: Cost | None = None) -> None:

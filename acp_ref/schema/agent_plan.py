@@ -36,7 +36,7 @@ class PlanEntryStatus(enum.StrEnum):
 
 @frozen(kw_only=True)
 class PlanEntry:
-    """One task of a plan."""
+    """One task of a plan. All three are required (PLAN-02)."""
 
     content: str
     """What is to be done, for people to read."""

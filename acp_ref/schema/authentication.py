@@ -45,7 +45,7 @@ class AgentAuthCapabilities:
 class AuthMethodAgent:
     """A method the agent carries out by itself when ``authenticate`` names it."""
 
-    UNTAGGED: ClassVar = Untagged("type", reads="agent")
+    UNTAGGED: ClassVar = Untagged("type", reads="agent")  # AUTH-04
 
     id: AuthMethodId
     """What ``authenticate`` names."""

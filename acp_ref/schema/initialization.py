@@ -83,7 +83,7 @@ class ClientSessionCapabilities:
 
 @frozen(kw_only=True)
 class ClientCapabilities:
-    """What a client can do for its agent. What is not announced is not there."""
+    """What a client can do for its agent. Each may be left out (INIT-12); what is not announced is not there."""
 
     fs: DefaultOnError[FileSystemCapabilities] = attrs.field(factory=FileSystemCapabilities)
     """The file methods."""
@@ -179,7 +179,7 @@ class SessionCapabilities:
 
 @frozen(kw_only=True)
 class AgentCapabilities:
-    """What an agent can do. What is not announced is not there."""
+    """What an agent can do. Each may be left out (INIT-12); what is not announced is not there (INIT-20)."""
 
     load_session: DefaultOnError[bool] = False
     """Whether it handles ``session/load``."""
@@ -188,7 +188,7 @@ class AgentCapabilities:
     mcp_capabilities: DefaultOnError[McpCapabilities] = attrs.field(factory=McpCapabilities)
     """The ways it can reach MCP servers."""
     session_capabilities: DefaultOnError[SessionCapabilities] = attrs.field(factory=SessionCapabilities)
-    """The session methods it handles."""
+    """The session methods it handles beyond those that all do (INIT-24)."""
     auth: DefaultOnError[AgentAuthCapabilities] = attrs.field(factory=AgentAuthCapabilities)
     """What it offers besides ``authenticate``."""
     meta: Meta = None
@@ -206,7 +206,7 @@ class InitializeRequest:
     client_capabilities: DefaultOnError[ClientCapabilities] = attrs.field(factory=ClientCapabilities)
     """What the client can do for the agent."""
     client_info: DefaultOnError[Implementation | None] = None
-    """Who the client is."""
+    """Who the client is (INIT-27)."""
     meta: Meta = None
 
 
@@ -221,5 +221,5 @@ class InitializeResponse:
     auth_methods: SkipInvalidItems[list[AuthMethod]] = attrs.field(factory=list[AuthMethod])
     """The ways to log in."""
     agent_info: DefaultOnError[Implementation | None] = None
-    """Who the agent is."""
+    """Who the agent is (INIT-27)."""
     meta: Meta = None

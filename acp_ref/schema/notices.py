@@ -29,7 +29,7 @@ class NoticeSeverity(OpenEnum):
 
 @frozen(kw_only=True)
 class Notice:
-    """Something to tell the user now. It is not part of the conversation and may get lost."""
+    """Something to tell the user now (NOTE-02). It is not part of the conversation and may get lost."""
 
     TAG: ClassVar = ("sessionUpdate", "notice")
 
