@@ -10,6 +10,10 @@ Two facts of POSIX shape the code. A dead leader that nobody has waited for stil
 group reaps the leader first. And a process id is free for reuse once the leader is reaped and its group is empty, so an
 empty group is remembered and never signalled again.
 
+Who is killed himself takes no steps. His children are left with pipes that end: those that read their stdin go, as an
+agent should and as ours does, with its own children. What ignores the end of its stdin stays. Nothing portable can tell
+it of our death, and Linux's own means (PR_SET_PDEATHSIG) goes by the thread that started it, here one of a pool.
+
 Windows has no process groups: there ``taskkill /T /F`` ends the tree below a leader that is still alive, without the
 polite step, and the children of a leader that already went are out of reach.
 """
@@ -36,6 +40,9 @@ KILL_GRACE: Final = 2.0
 
 STDERR_GRACE: Final = 0.5
 """Seconds for the last words on stderr after the group is gone: a process outside the group may hold the pipe."""
+
+KILL: Final = signal.SIGTERM if sys.platform == "win32" else signal.SIGKILL
+"""What nobody can ignore; on Windows each signal is that."""
 
 STDERR_TAIL_BYTES: Final = 4096
 STDERR_CHUNK_BYTES: Final = 65536
@@ -121,22 +128,30 @@ class ChildProcess:
 
         Close stdin and give the leader ``stdin_grace`` seconds to go; send SIGTERM to what is left of the group and
         give it ``term_grace`` seconds; then SIGKILL. Shielded from cancellation, which is safe as it takes no longer
-        than the two and some three seconds more. Returns the leader's exit status; None if even SIGKILL did not end it.
+        than the two and some three seconds more. No shield keeps out KeyboardInterrupt: it goes to SIGKILL at once.
+        Returns the leader's exit status; None if even SIGKILL did not end it.
         """
         with trio.CancelScope(shield=True):
             async with self._shutting_down:
-                if self.stdin is not None:
-                    await self.stdin.aclose()
-                with trio.move_on_after(stdin_grace):
-                    await self.wait()
-                if self.signal_group(0):
-                    await self._end_group(term_grace)
-                with trio.move_on_after(STDERR_GRACE):
-                    await self._stderr_ended.wait()
-                for stream in (self.stdout, self.stderr):
-                    if stream is not None:
-                        await stream.aclose()
+                try:
+                    await self._shut_down(stdin_grace, term_grace)
+                except BaseException:
+                    self._look_at_group(KILL)
+                    raise
         return self.returncode
+
+    async def _shut_down(self, stdin_grace: float, term_grace: float) -> None:
+        if self.stdin is not None:
+            await self.stdin.aclose()
+        with trio.move_on_after(stdin_grace):
+            await self.wait()
+        if self.signal_group(0):
+            await self._end_group(term_grace)
+        with trio.move_on_after(STDERR_GRACE):
+            await self._stderr_ended.wait()
+        for stream in (self.stdout, self.stderr):
+            if stream is not None:
+                await stream.aclose()
 
     async def _end_group(self, term_grace: float) -> None:
         if sys.platform == "win32":
@@ -151,7 +166,7 @@ class ChildProcess:
             self.signal_group(signal.SIGTERM)
             if await self._group_ends_within(term_grace):
                 return
-            self.signal_group(signal.SIGKILL)
+            self.signal_group(KILL)
         await self._group_ends_within(KILL_GRACE)
 
     async def _group_ends_within(self, seconds: float) -> bool:

@@ -135,6 +135,33 @@ async def test_shutdown_completes_in_a_cancelled_scope() -> None:
     assert child.returncode == -signal.SIGTERM
 
 
+IMPATIENT = """
+import trio
+from acp_ref._processes import open_child
+async def main():
+    script = "trap '' TERM; echo $$ >&2; cat; echo going >&2; while :; do sleep 0.05; done"
+    child = await open_child(["sh", "-c", script], stderr=None)
+    try:
+        await trio.sleep_forever()
+    finally:
+        await child.shutdown(stdin_grace=100)
+trio.run(main)
+"""
+
+
+async def test_an_interrupt_in_the_midst_of_a_shutdown_leaves_nothing_of_the_child() -> None:
+    program = await open_child([sys.executable, "-c", IMPATIENT])
+    assert program.stderr is not None
+    pid = int(await program.stderr.receive_some())
+    os.kill(program.pid, signal.SIGINT)
+    assert await program.stderr.receive_some() == b"going\n"
+    os.kill(program.pid, signal.SIGINT)
+    with trio.fail_after(5):
+        assert await program.wait() == -signal.SIGINT
+    assert not is_alive(pid)
+    await program.shutdown()
+
+
 async def test_a_start_that_is_cancelled_starts_nothing() -> None:
     with trio.CancelScope() as scope:
         scope.cancel()

@@ -5,8 +5,10 @@ The agents are in this process's care here; in the second half the client is a p
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import subprocess
 import sys
 import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
@@ -24,10 +26,12 @@ from acp_ref.methods import CANCEL
 from acp_ref.reports import Report
 from acp_ref.schema import CancelNotification, SessionId
 from tests.conversations import make_client
-from tests.faults.raw_client import ROOT
-from tests.faults.system import alive, kill_all, nothing_left
+from tests.faults.raw_client import AGENT, NASTY, ROOT
+from tests.faults.system import alive, kill_all, nothing_left, soon, until
 
 FAULTY: Final = str(ROOT / "tests" / "faults" / "faulty_agent.py")
+
+CLIENT: Final = str(ROOT / "tests" / "faults" / "client_program.py")
 
 GRACE: Final = 0.2
 """Seconds that an agent has to go by itself, and once more after SIGTERM."""
@@ -134,3 +138,117 @@ async def test_however_a_conversation_ends_nothing_of_a_bad_agent_is_left(
         for habits in HABITS:
             for wrapped in (False, True):
                 nursery.start_soon(hold, habits, wrapped)
+
+
+async def wait_for_its_start(habits: Sequence[str], tag: str, wrapped: bool) -> None:
+    async with open_agent_transport(
+        faulty(habits, tag, wrapped=wrapped), stdin_grace=GRACE, term_grace=GRACE
+    ) as transport:
+        if "mute" in habits:
+            await until(lambda: len(alive(tag)) > ("parent" in habits) + wrapped)
+        with trio.fail_after(0.2 if "mute" in habits else 5):
+            async with acp.open_agent(transport, make_client()):
+                pass
+
+
+@pytest.mark.field_note(10, 18)
+async def test_an_agent_that_does_not_get_going_is_given_up_with_all_its_children() -> None:
+    async def start(habits: Sequence[str], wrapped: bool) -> None:
+        tag = uuid.uuid4().hex
+        try:
+            with pytest.raises(trio.TooSlowError if "mute" in habits else acp.AgentProcessError):
+                await wait_for_its_start(habits, tag, wrapped)
+            assert alive(tag) == [], habits
+        finally:
+            kill_all(tag)
+
+    async with nothing_left(), trio.open_nursery() as nursery:
+        for habits in ("mute", "mute,deaf", "mute,stubborn,parent", "mute,loud", "exit", "exit,parent,stubborn"):
+            for wrapped in (False, True):
+                nursery.start_soon(start, habits.split(","), wrapped)
+
+
+# ------------------------------------------------------------------------------------------- the client as a process
+
+
+@attrs.frozen
+class Program:
+    """A client that is a process, and how it ends."""
+
+    signals: Sequence[signal.Signals]
+    habits: str
+    """Those of its agent; of its agent's MCP servers, separated by commas, when it begins with ``servers:``."""
+    reference: bool = False
+    """Whether it is ``acp-ref client``, and not just a program that uses the library."""
+
+    def agent(self, tag: str) -> list[str]:
+        """The command of its agent."""
+        if self.servers(tag):
+            return [*AGENT, "--sessions", f"/nonexistent/{tag}", "--mcp-timeout", "2"]
+        return faulty(self.habits.split(","), tag, wrapped=True)
+
+    def servers(self, tag: str) -> list[list[str]]:
+        """The commands of its agent's MCP servers."""
+        kind, _, habits = self.habits.partition(":")
+        return [[sys.executable, "-I", "-S", NASTY, habit, tag] for habit in habits.split(",") if kind == "servers"]
+
+    def command(self, tag: str) -> list[str]:
+        """What starts it."""
+        if self.reference:
+            return [sys.executable, "-m", "acp_ref", "client", "--cwd", "/", "--", *self.agent(tag)]
+        return [sys.executable, CLIENT, json.dumps(self.agent(tag)), json.dumps(self.servers(tag))]
+
+    async def run(self, few_at_once: trio.Semaphore) -> None:
+        """Start it, end it when it has got going, and look for what is left."""
+        tag = uuid.uuid4().hex
+        pipe, null = subprocess.PIPE, subprocess.DEVNULL
+        async with few_at_once:
+            process = await trio.lowlevel.open_process(
+                self.command(tag), stdin=pipe, stdout=pipe, stderr=null, cwd=ROOT
+            )
+            assert process.stdin is not None
+            assert process.stdout is not None
+            await process.stdout.receive_some()
+        try:
+            async with process.stdin, process.stdout:
+                with trio.fail_after(15):
+                    for signum in self.signals:
+                        os.kill(process.pid, signum)
+                        await trio.sleep(0.3)
+                    await process.wait()
+            assert soon(lambda: alive(tag), within=4) == [], self
+        finally:
+            kill_all(tag)
+
+
+OURS: Final = (
+    "none",
+    "deaf",
+    "stubborn",
+    "loud,junk",
+    "flood,parent,stubborn",
+    "servers:ok,clinging,stubborn parent",
+)
+"""Agents that are gone when the client has had the time to end them."""
+
+THEIRS: Final = ("none", "loud,junk", "flood", "servers:ok,stubborn,parent")
+"""Agents that go when their stdin ends, and see to their own children."""
+
+
+@pytest.mark.field_note(11, 18)
+async def test_whatever_ends_a_client_nothing_of_its_agents_is_left() -> None:
+    """Only a client that is killed, or knows no SIGTERM, cannot end agents that do not listen."""
+    interrupt, terminate, hang_up, kill = signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL
+    programs = [
+        *(Program([interrupt], habits) for habits in OURS),
+        *(Program([interrupt, interrupt], habits) for habits in ("stubborn", "flood,parent,stubborn")),
+        *(Program([kill], habits) for habits in THEIRS),
+        Program([terminate], "none"),
+        *(Program([terminate], habits, reference=True) for habits in ("none", "stubborn", "flood,parent,stubborn")),
+        *(Program([end], "stubborn", reference=True) for end in (interrupt, hang_up)),
+        Program([kill], "none", reference=True),
+    ]
+    few_at_once = trio.Semaphore(3)
+    async with nothing_left(), trio.open_nursery() as nursery:
+        for program in programs:
+            nursery.start_soon(program.run, few_at_once)

@@ -28,7 +28,7 @@ MCP_TIMEOUT: Final = 2.0
 GOES: Final = ("ok", "loud", "junk")
 """Habits of servers that go when their stdin ends."""
 
-STAYS: Final = ("never", "stubborn", "parent", "stubborn parent")
+STAYS: Final = ("never", "stubborn", "clinging", "parent", "stubborn parent")
 """Habits of servers that must be told to go, or made to, or whose children must."""
 
 
@@ -54,6 +54,7 @@ READY: Final = {
     "ok",
     "loud",
     "junk",
+    "clinging",
     "parent",
     "stubborn parent",
     "ok behind a wrapper",
@@ -163,13 +164,13 @@ async def send(signum: signal.Signals, client: RawClient, session_id: str) -> No
 
 
 async def insist(client: RawClient, session_id: str) -> None:
-    """As a client in a hurry: the input ends, and signals follow while the agent is at its tidying up."""
-    await client.stdin.aclose()
-    for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGTERM):
-        await trio.sleep(0.2)
+    """As a person in a hurry: more signals come while the agent is at its tidying up, and its input ends as well."""
+    for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGINT):
         os.kill(client.pid, signum)
+        await trio.sleep(0.2)
+    await client.stdin.aclose()
     await client.receive_all()
-    assert await client.ended() == 128 + signal.SIGTERM
+    assert await client.ended() == 128 + signal.SIGINT
 
 
 @pytest.mark.field_note(11, 18, 56)
@@ -182,11 +183,9 @@ async def test_whatever_ends_the_session_or_the_agent_none_of_its_servers_is_lef
 
     endings: dict[str, Ending] = {
         "the session is closed": close_the_session,
-        "the input ends": end_the_input,
         "both pipes break": break_the_pipes,
         "SIGTERM": partial(send, signal.SIGTERM),
-        "SIGINT": partial(send, signal.SIGINT),
-        "signals while it ends": insist,
+        "SIGINT, and more": insist,
     }
     await each(endings, use, tmp_path)
 

@@ -142,6 +142,8 @@ if HABIT == "never":  # and does not go when stdin ends, either
 if HABIT == "stubborn":  # not even when it is asked to
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     time.sleep(300)
+if HABIT == "clinging":  # does all it is asked to, but to go
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
 if HABIT == "loud":
     sys.stderr.write("x" * 1024 * 1024 + "\nready\n")
     sys.stderr.flush()
@@ -163,3 +165,6 @@ for line in sys.stdin:
         handle(message["id"], message["method"], message.get("params") or {})
         if HABIT == "junk":
             write("handled \u2028 it".encode())
+
+if HABIT == "clinging":
+    time.sleep(300)
