@@ -55,6 +55,7 @@ from acp_ref.session_updates import RULES, announces_booleans
 from acp_ref.tool_calls import ReportedToolCalls
 
 if TYPE_CHECKING:
+    from acp_ref._jsonrpc import JSONObject
     from acp_ref.connection import Connection
     from acp_ref.requests import IncomingRequest
     from acp_ref.roots import Roots
@@ -109,8 +110,12 @@ class AgentSession(Generic[S]):
     """Its modes, when the agent has any."""
     config_options: SessionConfigOptions | None
     """Its config options, when the agent has any."""
+    commands: tuple[AvailableCommand, ...]
+    """Its slash commands; see :meth:`set_commands`."""
     connection: Connection
     """The connection it came by."""
+    setup_meta: JSONObject | None
+    """The ``_meta`` of the request that set it up here."""
 
     def __init__(
         self,
@@ -126,6 +131,7 @@ class AgentSession(Generic[S]):
         commands: tuple[AvailableCommand, ...] = (),
         modes: SessionModes | None = None,
         config_options: SessionConfigOptions | None = None,
+        setup_meta: JSONObject | None = None,
     ) -> None:
         self.id = session_id
         self.origin = origin
@@ -133,6 +139,7 @@ class AgentSession(Generic[S]):
         self.mcp = mcp
         self.journal = journal
         self.connection = connection
+        self.setup_meta = setup_meta
         self.modes = modes
         self.config_options = config_options
         self.client_capabilities = client_capabilities
@@ -140,7 +147,7 @@ class AgentSession(Generic[S]):
         self.tool_calls = ReportedToolCalls(complete=origin is SessionOrigin.NEW)
         self.owns_journal = True
         self.turn_request: IncomingRequest | None = None
-        self._commands = commands
+        self.commands = commands
         self._compactions = Compactions()
         self._state = SessionState.OPENING
         self._turn = TurnState.IDLE
@@ -238,9 +245,8 @@ class AgentSession(Generic[S]):
     ) -> AbstractAsyncContextManager[RunningCompaction]:
         """Report a compaction of the context, for as long as the ``with`` block condenses it; see
         :meth:`PromptTurn.compaction`, which is the one to use in a turn."""
-        if SESSION_UPDATE_GATES[CompactionUpdate].is_open(self.client_capabilities):
-            return run_compaction(send or self.send, self.put)
-        return run_compaction(None, self.record)  # COMP-01
+        announced = SESSION_UPDATE_GATES[CompactionUpdate].is_open(self.client_capabilities)  # COMP-01
+        return run_compaction(send or self.send, self.put) if announced else run_compaction(None, self.record)
 
     async def set_title(self, title: str | None) -> None:
         """Name the session, or take its name away with None, and tell the client."""
@@ -248,13 +254,8 @@ class AgentSession(Generic[S]):
 
     async def set_commands(self, *commands: AvailableCommand) -> None:
         """Replace the slash commands and tell the client (SLASH-03)."""
-        self._commands = commands
+        self.commands = commands
         await self.send(AvailableCommandsUpdate(available_commands=[*commands]))
-
-    @property
-    def commands(self) -> tuple[AvailableCommand, ...]:
-        """The slash commands the client was told of."""
-        return self._commands
 
     async def set_mode(self, mode_id: SessionModeId) -> None:
         """Change the mode from the agent's side and tell the client (MODE-03, MODE-05).
@@ -361,8 +362,8 @@ class AgentSession(Generic[S]):
         held, self._held = self._held or [], None
         for frame in held:
             self.connection.put_frame(frame)
-        if self._commands:
-            self.put(AvailableCommandsUpdate(available_commands=[*self._commands]))
+        if self.commands:
+            self.put(AvailableCommandsUpdate(available_commands=[*self.commands]))
 
     def check_call(self) -> None:
         """Whether the session takes a request now.
@@ -393,7 +394,7 @@ class AgentSession(Generic[S]):
         compactions = client.session is not None and client.session.compaction is not None
         send, prefix = self.connection.send_frame, self._prefix
         for update in await self.journal.updates(compactions=compactions):
-            if self._commands and b"available_commands_update" in update[:64]:
+            if self.commands and b"available_commands_update" in update[:64]:
                 continue  # the commands of today follow the answer
             if b"config_option_update" in update[:64] and not announces_booleans(client):
                 value = decode_update(jsonrpc.loads(update))

@@ -163,9 +163,7 @@ class AgentSessions(Generic[S]):
         store = self._agent.store
         journal = None if store is None else await store.create(session_id, roots.cwd)
         async with _undoing(journal, store):
-            session = await self._make(
-                request.connection, session_id, SessionOrigin.NEW, roots, params.mcp_servers, journal
-            )
+            session = await self._make(request.connection, session_id, SessionOrigin.NEW, roots, params, journal)
             session.client.setup_request = request
             await self._start(session)
         self._sessions[session_id] = session
@@ -196,7 +194,7 @@ class AgentSessions(Generic[S]):
     async def _take_up(
         self, request: IncomingRequest, params: LoadSessionRequest | ResumeSessionRequest, origin: SessionOrigin
     ) -> AgentSession[S]:
-        """Load or resume: the same but for the replay (SETUP-10, SETUP-49).
+        """Load or resume: the same but for the replay (SETUP-10, SETUP-49). Then it goes on like any other (SETUP-15).
 
         A session that is open here already is set up anew beside the old one, with the roots and servers of this
         request, and takes its place when that went well (D-12).
@@ -217,7 +215,7 @@ class AgentSessions(Generic[S]):
             assert journal is not None, "with a store every open session has a journal"
             async with _undoing(journal if old is None else None):
                 _check_same_cwd(journal, roots)
-                session = await self._make(request.connection, session_id, origin, roots, params.mcp_servers, journal)
+                session = await self._make(request.connection, session_id, origin, roots, params, journal)
                 session.owns_journal = old is None
                 await self._start(session)
                 async with _closing_on_error(session):
@@ -240,7 +238,7 @@ class AgentSessions(Generic[S]):
         session_id: SessionId,
         origin: SessionOrigin,
         roots: Roots,
-        servers: Sequence[McpServer],
+        params: NewSessionRequest | LoadSessionRequest | ResumeSessionRequest,
         journal: Journal | None,
     ) -> AgentSession[S]:
         """Build the context of a session; nothing of it runs yet."""
@@ -251,7 +249,7 @@ class AgentSessions(Generic[S]):
             origin=origin,
             roots=roots,
             mcp=McpServers(
-                servers,
+                params.mcp_servers,
                 cwd=roots.cwd,
                 connect_timeout=agent.mcp_connect_timeout,
                 client_info=Implementation(name=agent.name, version=agent.version),
@@ -261,6 +259,7 @@ class AgentSessions(Generic[S]):
             connection=connection,
             client_capabilities=client if isinstance(client, ClientCapabilities) else ClientCapabilities(),
             elicitations=self._elicitations,
+            setup_meta=params.meta,
             commands=tuple(agent.commands),
             modes=None if agent.modes is None else SessionModes(agent.modes),
             config_options=SessionConfigOptions(agent.config_options) if agent.config_options else None,
@@ -366,7 +365,7 @@ class AgentSessions(Generic[S]):
             await self._stored.delete(params.session_id)  # DEL-06: silent when there is none
         finally:
             self._in_transition.discard(params.session_id)
-        return DeleteSessionResponse()
+        return DeleteSessionResponse()  # DEL-04
 
     # Where the application need not be asked, a setting counts in wire order: a prompt in the next line sees it.
 

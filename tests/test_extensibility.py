@@ -18,6 +18,7 @@ import trio
 
 from acp_ref._jsonrpc import JSON, JSONObject
 from acp_ref.agent import Agent, AgentSide
+from acp_ref.agent_session import AgentSession, SessionOrigin
 from acp_ref.client_side import ClientSide
 from acp_ref.connection import Connection
 from acp_ref.errors import ErrorCode, RequestError
@@ -45,6 +46,7 @@ from acp_ref.schema import (
     ToolCall,
     ToolCallId,
 )
+from acp_ref.session_store import MemoryStore
 from acp_ref.testing import ScriptedPeer, open_agent_and_client, open_scripted_agent, open_scripted_client
 from acp_ref.trace import TraceContext, with_trace_context
 from tests.conversations import (
@@ -321,6 +323,30 @@ async def test_meta_comes_out_as_it_went_in_whatever_is_in_it() -> None:
     assert chunk == AgentMessageChunk(content=TextContent(text="x", meta={"k": None}), meta=OPAQUE)
     assert isinstance(call, ToolCall)
     assert (call.meta, call.raw_input) == (OPAQUE, {"k": None})
+
+
+@pytest.mark.spec("EXT-01", "EXT-02")
+@pytest.mark.field_note(90)
+async def test_the_meta_of_a_setup_reaches_the_session_whichever_way_it_is_set_up() -> None:
+    metas: list[tuple[SessionOrigin, JSONObject | None]] = []
+
+    @asynccontextmanager
+    async def open_session(session: AgentSession) -> AsyncGenerator[None, None]:
+        metas.append((session.origin, session.setup_meta))
+        yield
+
+    served = Agent(name="a", version="1", prompt=parrot, open_session=open_session, store=MemoryStore())
+    async with open_agent_and_client(served, make_client()) as (_, side):
+        async with side.new_session(CWD, meta=OPAQUE) as session:
+            pass
+        async with side.load_session(session.id, CWD, meta=OPAQUE):
+            pass
+        async with side.resume_session(session.id, CWD, meta=OPAQUE):
+            pass
+        async with side.new_session(CWD):
+            pass
+    new, loaded, resumed = SessionOrigin.NEW, SessionOrigin.LOADED, SessionOrigin.RESUMED
+    assert metas == [(new, OPAQUE), (loaded, OPAQUE), (resumed, OPAQUE), (new, None)]
 
 
 @pytest.mark.spec("EXT-02")
