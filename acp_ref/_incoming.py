@@ -159,7 +159,7 @@ class Incoming:
     # --------------------------------------------------------------------------------------------------- in its task
 
     async def _serve(self, request: IncomingRequest, route: RequestRoute, pending: Awaitable[JSON]) -> None:
-        """Await a handler and answer its request exactly once, whatever it does."""
+        """Await a handler and answer its request once, whatever it does, behind all that it sent (CANCEL-14)."""
         result: JSON = None
         error: RequestError | None = None
         finished = False

@@ -76,7 +76,7 @@ def page(
             return ListSessionsResponse(sessions=sessions, next_cursor=_encode_cursor(last, cwd))
         sessions.append(info)
         last = position
-    return ListSessionsResponse(sessions=sessions)
+    return ListSessionsResponse(sessions=sessions)  # LIST-06, LIST-10
 
 
 def _timestamp(nanoseconds: int) -> str:

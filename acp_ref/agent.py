@@ -96,8 +96,8 @@ class Agent(Generic[S]):
     version: str
     """Its version."""
     prompt: PromptHandler[S]
-    """Answers one prompt and returns why the turn ended (PROMPT-15). Whatever it raises after the client cancelled is
-    the answer ``cancelled`` (CANCEL-06)."""
+    """Answers one prompt and returns why the turn ended (PROMPT-15, PROMPT-16). Whatever it raises after the client
+    cancelled is the answer ``cancelled`` (CANCEL-06)."""
     title: str | None = None
     """Who it is, for people (INIT-28)."""
     open_session: OpenSession[S] | None = None

@@ -83,7 +83,7 @@ class ClientSession:
     """One conversation with the agent. Made by the methods of :class:`ClientSide`."""
 
     id: SessionId
-    """What names it (SETUP-16)."""
+    """What names it, in every request (SETUP-16, SETUP-44)."""
     roots: Roots
     """Its working directory and additional roots: what the agent's file requests are held to (SETUP-67)."""
     state: SessionState
@@ -339,7 +339,7 @@ class ClientSession:
             if tell_agent and not self._connection.ended:
                 await self._connection.request(CLOSE_SESSION, CloseSessionRequest(session_id=self.id))
         except (CapabilityError, trio.BrokenResourceError, trio.ClosedResourceError):
-            pass  # SETUP-52: an agent that did not announce it is not asked
+            pass  # SETUP-51, SETUP-52: an agent that did not announce it is not asked
         except (RequestError, RemoteProtocolError) as exc:
             if not (isinstance(exc, RequestError) and exc.code == ErrorCode.RESOURCE_NOT_FOUND):
                 self._connection.report(

@@ -41,10 +41,10 @@ class SessionListing:
         while not self._page:
             if self._started and self._cursor is None:  # LIST-12
                 raise StopAsyncIteration
-            request = ListSessionsRequest(cwd=self._cwd, cursor=self._cursor)  # LIST-11, LIST-13
+            request = ListSessionsRequest(cwd=self._cwd, cursor=self._cursor)  # LIST-04, LIST-11, LIST-13
             response = await self._ask(request)
             self._started = True
-            self._page = [*reversed(response.sessions)]
+            self._page = [*reversed(response.sessions)]  # LIST-09: as they are told now
             self._cursor = response.next_cursor
             if self._cursor is not None:
                 if self._cursor in self._seen:

@@ -221,8 +221,8 @@ class ClientSide:
 
         Args:
           cwd: the absolute working directory (SETUP-04, SETUP-18).
-          mcp_servers: servers that the agent shall connect to (SETUP-21). One that fails does not fail the session; the
-            response's ``_meta`` says so.
+          mcp_servers: servers that the agent shall connect to (SETUP-21), your own among them (SETUP-42). One that
+            fails does not fail the session; the response's ``_meta`` says so.
           additional_directories: further absolute roots (SETUP-60, SETUP-61).
           meta: the ``_meta`` of the request.
 

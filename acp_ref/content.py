@@ -69,7 +69,7 @@ async def file_context(
     path: str, accepts: Callable[[ContentBlock], bool], *, max_bytes: int = MAX_EMBEDDED_BYTES
 ) -> EmbeddedResource | ResourceLink:
     """The file at ``path`` as context for a prompt: with its contents where the agent takes them (CONTENT-06), else as
-    a link, which every agent takes (CONTENT-08)::
+    a link, which every agent takes (CONTENT-08, PROMPT-06)::
 
         async with session.prompt("What is this?", await file_context("/src/main.c", session.accepts)) as turn: ...
 

@@ -68,7 +68,8 @@ class RequestError(Exception):
     """The ``error`` of a JSON-RPC response.
 
     Raise it in a handler to answer the request with it; it is raised by :meth:`Connection.request` when the peer
-    answered with one. ``has_data`` tells a missing ``data`` from ``data: null`` (ERR-09).
+    answered with one. The message is one short sentence (ERR-08), all else goes to the data. ``has_data`` tells a
+    missing ``data`` from ``data: null`` (ERR-09).
     """
 
     code: int

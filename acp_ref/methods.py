@@ -221,28 +221,28 @@ RESUME_SESSION: Final = Method(
     schema.ResumeSessionRequest,
     schema.ResumeSessionResponse,
     page="session-setup#resuming-a-session",
-    gate=Gate("agentCapabilities.sessionCapabilities.resume"),
+    gate=Gate("agentCapabilities.sessionCapabilities.resume"),  # SETUP-45, SETUP-46
 )
 CLOSE_SESSION: Final = Method(
     "session/close",
     schema.CloseSessionRequest,
     schema.CloseSessionResponse,
     page="session-setup#closing-a-session",
-    gate=Gate("agentCapabilities.sessionCapabilities.close"),
+    gate=Gate("agentCapabilities.sessionCapabilities.close"),  # SETUP-51, SETUP-52
 )
 LIST_SESSIONS: Final = Method(
     "session/list",
     schema.ListSessionsRequest,
     schema.ListSessionsResponse,
     page="session-list#listing-sessions",
-    gate=Gate("agentCapabilities.sessionCapabilities.list"),
+    gate=Gate("agentCapabilities.sessionCapabilities.list"),  # LIST-02, LIST-03
 )
 DELETE_SESSION: Final = Method(
     "session/delete",
     schema.DeleteSessionRequest,
     schema.DeleteSessionResponse,
     page="session-delete#deleting-a-session",
-    gate=Gate("agentCapabilities.sessionCapabilities.delete"),
+    gate=Gate("agentCapabilities.sessionCapabilities.delete"),  # DEL-02, DEL-03
 )
 SET_SESSION_MODE: Final = Method(
     "session/set_mode",
@@ -263,11 +263,11 @@ PROMPT: Final = Method(
     page="prompt-turn#1-user-message",
     cancelled=schema.PromptResponse(stop_reason=schema.StopReason.CANCELLED),
 )
-CANCEL: Final = Notification("session/cancel", schema.CancelNotification, page="prompt-turn#cancellation")
+CANCEL: Final = Notification("session/cancel", schema.CancelNotification, page="prompt-turn#cancellation")  # GEN-05
 
 # ------------------------------------------------------------------------------------------------ to the client
 
-SESSION_UPDATE: Final = Notification(
+SESSION_UPDATE: Final = Notification(  # GEN-08
     "session/update", schema.SessionNotification, page="prompt-turn#3-agent-reports-output"
 )
 REQUEST_PERMISSION: Final = Method(
@@ -281,17 +281,17 @@ READ_TEXT_FILE: Final = Method(
     schema.ReadTextFileRequest,
     schema.ReadTextFileResponse,
     page="file-system#reading-files",
-    gate=Gate("clientCapabilities.fs.readTextFile"),
+    gate=Gate("clientCapabilities.fs.readTextFile"),  # FS-01, FS-02
 )
 WRITE_TEXT_FILE: Final = Method(
     "fs/write_text_file",
     schema.WriteTextFileRequest,
     schema.WriteTextFileResponse,
     page="file-system#writing-files",
-    gate=Gate("clientCapabilities.fs.writeTextFile"),
+    gate=Gate("clientCapabilities.fs.writeTextFile"),  # FS-01, FS-02
 )
 
-_TERMINAL: Final = Gate("clientCapabilities.terminal")
+_TERMINAL: Final = Gate("clientCapabilities.terminal")  # TERM-01, TERM-02
 
 CREATE_TERMINAL: Final = Method(
     "terminal/create",
@@ -339,7 +339,7 @@ CREATE_ELICITATION: Final = Method(
     page="elicitation#creating-an-elicitation",
     gate=Gate(f"{_FORM} or {_URL}"),
 )
-COMPLETE_ELICITATION: Final = Notification(
+COMPLETE_ELICITATION: Final = Notification(  # GEN-08
     "elicitation/complete",
     schema.CompleteElicitationNotification,
     page="elicitation#url-completion",
@@ -404,10 +404,11 @@ MCP_SERVER_GATES: Final[Mapping[type[object], Gate]] = {
     schema.McpServerHttp: Gate("agentCapabilities.mcpCapabilities.http"),
     schema.McpServerSse: Gate("agentCapabilities.mcpCapabilities.sse"),
 }
-"""The MCP servers that a session may have only if the agent announced it. Stdio is free."""
+"""The MCP servers that a session may have only if the agent announced it (SETUP-38, SETUP-39, SETUP-40). Stdio is free
+(SETUP-22, SETUP-24)."""
 
 ADDITIONAL_DIRECTORIES_GATE: Final = Gate("agentCapabilities.sessionCapabilities.additionalDirectories")
-"""The capability that opens ``additionalDirectories`` of session/new, session/load and session/resume."""
+"""The capability that opens ``additionalDirectories`` of session/new, session/load and session/resume (SETUP-60)."""
 
 SESSION_UPDATE_GATES: Final[Mapping[type[object], Gate]] = {
     schema.Notice: Gate("clientCapabilities.session.notices"),
@@ -417,7 +418,7 @@ SESSION_UPDATE_GATES: Final[Mapping[type[object], Gate]] = {
 """The updates that go only to clients which announced them (COMP-01). All others are free."""
 
 BOOLEAN_CONFIG_OPTION_GATE: Final = Gate("clientCapabilities.session.configOptions.boolean")
-"""The capability that opens config options which are on or off."""
+"""The capability that opens config options which are on or off (CONF-06, CONF-07)."""
 
 ELICITATION_GATES: Final[Mapping[type[object], Gate]] = {
     schema.ElicitationFormRequest: Gate(_FORM),

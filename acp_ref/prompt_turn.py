@@ -99,7 +99,8 @@ class PromptTurn(Generic[S]):
         return "".join(block.text for block in self.prompt if isinstance(block, TextContent))
 
     async def send(self, update: SessionUpdate) -> None:
-        """Send ``update`` to the client and record it; see :meth:`AgentSession.send`.
+        """Send ``update`` to the client and record it: of any kind, in any order (PROMPT-07), also after a cancellation
+        (CANCEL-08). See :meth:`AgentSession.send`.
 
         Raises:
           LocalProtocolError: the turn is over (CANCEL-09). Use ``turn.session`` for what may come between turns.

@@ -89,7 +89,8 @@ class OutgoingRequest(Generic[R]):
         return self.outcome()
 
     def cancel(self) -> None:
-        """Ask the peer to cancel it (CANCEL-11). The answer still comes, if the peer is well (CANCEL-12, CANCEL-15)."""
+        """Ask the peer to cancel it (CANCEL-11). The answer still comes, if the peer is well (CANCEL-12, CANCEL-15),
+        and may be waited for (CANCEL-16)."""
         if not self.settled:
             self._send_cancellation(self.id)
 

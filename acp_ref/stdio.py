@@ -1,10 +1,10 @@
-"""Our own standard input and output as a transport: the agent's side of stdio.
+"""Our own standard input and output as a transport: the agent's side of stdio (TRANS-02).
 
 https://agentclientprotocol.com/protocol/transports#stdio
 
 While :func:`open_stdio` runs, the protocol lives on private descriptors that no child inherits; descriptor 1 leads to
-stderr and descriptor 0 to an empty input. So whatever prints, reads input or runs a program that inherits our stdio
-can neither put a byte into the protocol (TRANS-10) nor take one out. Both are as before when it ends.
+stderr (TRANS-08) and descriptor 0 to an empty input. So whatever prints, reads input or runs a program that inherits
+our stdio can neither put a byte into the protocol (TRANS-10) nor take one out. Both are as before when it ends.
 
 The mode of an inherited descriptor (O_NONBLOCK) is never touched: it belongs to an open file that we share with our
 parent, with stderr on a terminal, and with every other process that inherited it. Pipes and terminals are opened once

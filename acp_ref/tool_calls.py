@@ -98,7 +98,8 @@ class RunningToolCall:
         raw_input: JSON | UnsetType = UNSET,
         raw_output: JSON | UnsetType = UNSET,
     ) -> None:
-        """Report what is given, and nothing else (TOOL-07). A list replaces the list before it (TOOL-08).
+        """Report what is given, and nothing else (TOOL-07), as often as there is news (PROMPT-21). A list replaces the
+        one before it (TOOL-08).
 
         Raises:
           LocalProtocolError: it was settled already, or a path is not absolute. Nothing was sent.

@@ -196,7 +196,7 @@ def _field(name: str, t: object, default: object) -> Field:
         if limits := tuple(m for m in marks if isinstance(m, Bounds | MinLength)):
             t = Annotated[(t, *limits)]
     head, *tail = name.split("_")
-    wire = head + "".join(map(str.capitalize, tail))
+    wire = head + "".join(map(str.capitalize, tail))  # GEN-11; the annotation says what is spelt otherwise
     also_read = None
     for mark in marks:
         if isinstance(mark, Wire):

@@ -278,7 +278,7 @@ ElicitationScope: TypeAlias = ElicitationSessionScope | ElicitationRequestScope
 class ElicitationFormRequest:
     """Ask the user to fill in a form. Never for secrets (ELIC-15)."""
 
-    TAG: ClassVar = ("mode", "form")
+    TAG: ClassVar = ("mode", "form")  # ELIC-08
 
     message: str
     """What is asked and why, for people to read."""
@@ -293,7 +293,7 @@ class ElicitationFormRequest:
 class ElicitationUrlRequest:
     """Ask the user to go to a page and do something there."""
 
-    TAG: ClassVar = ("mode", "url")
+    TAG: ClassVar = ("mode", "url")  # ELIC-08
 
     message: str
     """What is asked and why, for people to read."""

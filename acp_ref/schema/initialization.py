@@ -119,9 +119,9 @@ class McpCapabilities:
     """How an agent can reach MCP servers, beyond stdio, which all agents can."""
 
     http: DefaultOnError[bool] = False
-    """Whether it connects over streamable HTTP."""
+    """Whether it connects over streamable HTTP (SETUP-39)."""
     sse: DefaultOnError[bool] = False
-    """Whether it connects over HTTP with server-sent events, which MCP has given up."""
+    """Whether it connects over HTTP with server-sent events, which MCP has given up (SETUP-35, SETUP-40)."""
     meta: Meta = None
 
 

@@ -21,7 +21,7 @@ from acp_ref.schema.slash_commands import AvailableCommandsUpdate
 from acp_ref.schema.tool_calls import ToolCall, ToolCallUpdate
 
 MessageId = NewType("MessageId", str)
-"""Names a message of a session; all its chunks bear it."""
+"""Names a message of a session; all its chunks bear it. In a replay it may be another one (SETUP-43)."""
 
 
 @frozen(kw_only=True)
@@ -117,7 +117,7 @@ class Cost:
     amount: float
     """How much."""
     currency: str
-    """Of what: an ISO 4217 code, or another unit such as credits."""
+    """Of what: an ISO 4217 code, or another unit such as credits (PROMPT-14)."""
     meta: Meta = None
 
 
@@ -128,9 +128,9 @@ class UsageUpdate:
     TAG: ClassVar = ("sessionUpdate", "usage_update")
 
     used: UInt64
-    """Tokens in the context."""
+    """Tokens in the context (PROMPT-13)."""
     size: UInt64
-    """Tokens the context can hold."""
+    """Tokens the context can hold (PROMPT-13)."""
     cost: DefaultOnError[Cost | None] = None
     """What the session has cost so far."""
     meta: Meta = None

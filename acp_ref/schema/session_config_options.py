@@ -74,7 +74,7 @@ class SessionConfigSelect:
     description: DefaultOnError[str | None] = None
     """More about it, for people to read."""
     category: DefaultOnError[SessionConfigOptionCategory | str | None] = None
-    """What it is about, a hint for the looks."""
+    """What it is about, a hint for the looks (CONF-08, CONF-09)."""
     current_value: SessionConfigValueId
     """The value it has."""
     options: SessionConfigSelectOptions
@@ -95,21 +95,21 @@ class SessionConfigBoolean:
     description: DefaultOnError[str | None] = None
     """More about it, for people to read."""
     category: DefaultOnError[SessionConfigOptionCategory | str | None] = None
-    """What it is about, a hint for the looks."""
+    """What it is about, a hint for the looks (CONF-08, CONF-09)."""
     current_value: bool
     """Whether it is on."""
     meta: Meta = None
 
 
 SessionConfigOption: TypeAlias = SessionConfigSelect | SessionConfigBoolean | Unknown
-"""A config option of a session and its state."""
+"""A config option of a session and its state (CONF-04). One of an unknown type is not for showing (CONF-16)."""
 
 
 @frozen(kw_only=True)
 class SetSessionConfigSelectRequest:
     """Give a select option another value."""
 
-    UNTAGGED: ClassVar = Untagged("type", reads_any=True)
+    UNTAGGED: ClassVar = Untagged("type", reads_any=True)  # CONF-21
 
     session_id: SessionId
     """The session."""

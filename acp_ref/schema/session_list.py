@@ -63,7 +63,8 @@ class ListSessionsResponse:
 
 @frozen(kw_only=True)
 class SessionInfoUpdate:
-    """What is known of the session changed. ``UNSET`` keeps a field, ``None`` clears it."""
+    """What is known of the session changed; its id and its roots never do (LIST-18). ``UNSET`` keeps a field, ``None``
+    clears it."""
 
     TAG: ClassVar = ("sessionUpdate", "session_info_update")
 

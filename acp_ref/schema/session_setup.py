@@ -42,9 +42,9 @@ class HttpHeader:
 
 @frozen(kw_only=True)
 class McpServerStdio:
-    """An MCP server that the agent starts and talks to over its stdin and stdout; all agents can."""
+    """An MCP server that the agent starts and talks to over its stdin and stdout; all agents can (SETUP-24)."""
 
-    UNTAGGED: ClassVar = Untagged("type", reads="stdio")
+    UNTAGGED: ClassVar = Untagged("type", reads="stdio")  # SETUP-25
 
     name: str
     """Tells it from the session's other servers, for people to read."""
@@ -168,7 +168,7 @@ class ResumeSessionRequest:
 
 @frozen(kw_only=True)
 class ResumeSessionResponse:
-    """The session is open."""
+    """The session is open, and perhaps how it stands (SETUP-50)."""
 
     modes: DefaultOnError[SessionModeState | None] = None
     """Its modes, when the agent has any."""

@@ -108,7 +108,7 @@ class Terminal:
 
 
 ToolCallContent: TypeAlias = Content | Diff | Terminal | Unknown
-"""One thing that a tool call shows."""
+"""One thing that a tool call shows (TOOL-11)."""
 
 
 @frozen(kw_only=True)
@@ -237,7 +237,7 @@ class SelectedPermissionOutcome:
 
 
 RequestPermissionOutcome: TypeAlias = CancelledPermissionOutcome | SelectedPermissionOutcome | Unknown
-"""What came of a permission request. An unknown one is no permission."""
+"""What came of a permission request (PERM-03). An unknown one is no permission."""
 
 
 @frozen(kw_only=True)
