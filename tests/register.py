@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import functools
 import json
 import sys
 import tomllib
@@ -52,6 +53,7 @@ def field_notes() -> Sequence[FieldNote]:
     return [FieldNote(int(number), title, not_ours.get(number)) for number, title in tables["faults"].items()]
 
 
+@functools.cache
 def node_ids(mark: str, folder: Path = TESTS) -> Mapping[Argument, Sequence[str]]:
     """For each argument of ``pytest.mark.<mark>`` the node ids of the tests that carry it, in the order of the files.
 

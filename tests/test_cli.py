@@ -289,7 +289,7 @@ async def begin_a_long_call(agent: Agent, cwd: Path, tag: str) -> None:
 
 @pytest.mark.field_note(11)
 @pytest.mark.field_note(56)
-@pytest.mark.spec("TRANS-13")
+@pytest.mark.spec("TRANS-12")
 async def test_the_end_of_input_in_a_turn_ends_the_agent_and_all_its_children(tmp_path: Path) -> None:
     tag = f"tag-{tmp_path.name}-{os.getpid()}"
     async with open_agent(tmp_path) as agent:

@@ -174,7 +174,7 @@ async def insist(client: RawClient, session_id: str) -> None:
 
 
 @pytest.mark.field_note(11, 18, 56)
-@pytest.mark.spec("TRANS-13")
+@pytest.mark.spec("TRANS-12")
 async def test_whatever_ends_the_session_or_the_agent_none_of_its_servers_is_left(tmp_path: Path) -> None:
     async def use(client: RawClient, tag: str, ending: Ending) -> None:
         session_id = await new_session(client, tag, tmp_path)
