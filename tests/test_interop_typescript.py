@@ -75,7 +75,12 @@ def test_the_peers_see_what_breaks_the_schemas_and_what_the_sdk_drops() -> None:
     program = """
         const { checked } = await import(process.argv[1]);
         const faults = [];
-        const readable = ReadableStream.from(JSON.parse(process.argv[2]));
+        const readable = new ReadableStream({
+            start(controller) {
+                for (const message of JSON.parse(process.argv[2])) controller.enqueue(message);
+                controller.close();
+            },
+        });
         for await (const message of checked({ readable, writable: new WritableStream() }, faults).readable);
         console.log(JSON.stringify(faults));
     """
@@ -498,11 +503,13 @@ async def test_a_request_that_our_caller_gives_up_is_cancelled_in_the_sdk() -> N
 
             async def give_up() -> None:
                 await user.heard.wait()
+                user.heard = trio.Event()
                 nursery.cancel_scope.cancel()
 
             nursery.start_soon(give_up)
             await agent.connection.request(WAIT, {})
-        assert user.news == [{"waiting": True}]
+        await user.heard.wait()
+        assert user.news == [{"waiting": True}, {"waiting": False}]
         assert [info async for info in agent.list_sessions()] == []  # the connection is as good as before
 
 
@@ -574,36 +581,37 @@ HURRY: Final = "data:text/javascript,const wait=setTimeout;globalThis.setTimeout
 """A module that makes the example's seconds short: it thinks for one between any two steps."""
 
 
-async def test_our_client_goes_through_a_turn_of_the_example_agent_of_the_sdk() -> None:
-    user = User()
+@asynccontextmanager
+async def open_example(user: User, *options: str) -> AsyncGenerator[acp.ClientSession, None]:
+    """A session of the example, started with ``options`` of Node.js; that either side complains fails the test."""
     reports: list[Report] = []
+    stderr: list[bytes] = []
     program, *arguments = example_agent()
     with trio.fail_after(PATIENCE):
         async with (
             acp.open_agent_process(
-                [program, "--import", HURRY, *arguments], user.client, on_report=reports.append
+                [program, *options, *arguments], user.client, stderr=stderr.append, on_report=reports.append
             ) as agent,
             agent.new_session("/") as session,
         ):
-            said = await ask(session, "Improve it.")
-            assert said.endswith("The changes have been applied.")
-            calls = session.state.tool_calls.values()
-            assert [call.status for call in calls] == [ToolCallStatus.COMPLETED] * 2
-            user.says_yes = False
-            assert (await ask(session, "Improve it.")).endswith("I'll skip the configuration update.")
-    assert user.asked == ["Modifying critical configuration file"] * 2
+            yield session
     assert reports == []
+    assert b"".join(stderr).decode() == ""
+
+
+async def test_our_client_goes_through_a_turn_of_the_example_agent_of_the_sdk() -> None:
+    user = User()
+    async with open_example(user, "--import", HURRY) as session:
+        assert (await ask(session, "Improve it.")).endswith("The changes have been applied.")
+        calls = session.state.tool_calls.values()
+        assert [call.status for call in calls] == [ToolCallStatus.COMPLETED] * 2
+        user.says_yes = False
+        assert (await ask(session, "Improve it.")).endswith("I'll skip the configuration update.")
+    assert user.asked == ["Modifying critical configuration file"] * 2
 
 
 async def test_our_client_cancels_a_turn_of_the_example_agent_of_the_sdk() -> None:
-    reports: list[Report] = []
-    with trio.fail_after(PATIENCE):
-        async with (
-            acp.open_agent_process(example_agent(), User().client, on_report=reports.append) as agent,
-            agent.new_session("/") as session,
-            session.prompt("Improve it.") as turn,
-        ):
-            await turn.__anext__()
-            turn.cancel()
-            assert await turn.wait() is acp.StopReason.CANCELLED
-    assert reports == []
+    async with open_example(User()) as session, session.prompt("Improve it.") as turn:
+        await turn.__anext__()
+        turn.cancel()
+        assert await turn.wait() is acp.StopReason.CANCELLED

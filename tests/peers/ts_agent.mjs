@@ -312,7 +312,8 @@ const app = acp
     (params) => params,
     async ({ signal, client }) => {
       await client.notify("_parrot/news", { waiting: true });
-      await sleep(300_000, undefined, { signal });
+      await sleep(300_000, undefined, { signal }).catch(() => {});
+      await client.notify("_parrot/news", { waiting: false });
     },
   )
   .onNotification(
