@@ -224,6 +224,24 @@ async def test_no_relative_path_and_no_line_0_leaves_an_agent(path: str) -> None
         assert result_of(answer) == {"stopReason": "end_turn"}
 
 
+@pytest.mark.spec("ERR-04", "ERR-05")
+@pytest.mark.parametrize("role", [AGENT, CLIENT], ids=["agent", "client"])
+async def test_our_ids_are_integers_that_count_and_never_come_again(role: Role) -> None:
+    async def work(request: IncomingRequest, params: JSON) -> JSON:
+        return params
+
+    async with working(role, work) as (connection, peer):
+        ids: list[JSON] = []
+        for _ in range(5):
+            request = await connection.send_request(WORK, None)
+            question = await peer.receive()
+            ids.append(question["id"])
+            await peer.answer(question, None)
+            await request.wait()
+        assert all(type(request_id) is int for request_id in ids)
+        assert ids == sorted(set(map(int, map(str, ids))))
+
+
 # ----------------------------------------------------------------------------------------------- other transports
 
 

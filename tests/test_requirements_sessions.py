@@ -45,6 +45,7 @@ from acp_ref.schema import (
     SessionModeState,
     StopReason,
 )
+from acp_ref.session_state import Message
 from acp_ref.session_store import Journal, MemoryStore, SessionNotFound, SessionStore
 from acp_ref.testing import ScriptedPeer, open_agent_and_client, open_scripted_agent, open_scripted_client
 from tests.conversations import (
@@ -179,10 +180,12 @@ async def test_a_client_takes_null_for_an_empty_result_and_looks_at_nothing_it_d
 
 
 @pytest.mark.spec("SETUP-03", "SETUP-21", "SETUP-22", "SETUP-24", "SETUP-42")
-async def test_a_client_brings_a_server_of_its_own_and_the_agent_calls_its_tools() -> None:
+@pytest.mark.field_note(82)
+async def test_a_client_brings_a_server_of_its_own_and_the_agent_calls_its_tools_also_after_a_cancelled_turn() -> None:
     server = str(Path(__file__).parent / "mcp_fixtures" / "nasty.py")
     own = McpServerStdio(name="own", command=sys.executable, args=["-I", "-S", server, "ok", "own"], env=[])
     ready: list[bool] = []
+    hanging = trio.Event()
 
     @asynccontextmanager
     async def look(session: AgentSession[None]) -> AsyncGenerator[None, None]:
@@ -192,6 +195,9 @@ async def test_a_client_brings_a_server_of_its_own_and_the_agent_calls_its_tools
     async def call(turn: PromptTurn[None]) -> StopReason:
         connection = turn.session.mcp.get("own")
         assert connection is not None
+        if turn.text == "hang":
+            hanging.set()
+            await connection.call_tool("hang")
         result = await connection.call_tool("echo", {"text": turn.text})
         for block in result.content:
             await turn.send_content(block)
@@ -203,6 +209,12 @@ async def test_a_client_brings_a_server_of_its_own_and_the_agent_calls_its_tools
             assert ready == [True]  # and only then was the session there
             async with session.prompt("hello") as turn:
                 assert "hello" in await turn.text()
+            async with session.prompt("hang") as turn:
+                await hanging.wait()
+                turn.cancel()
+                assert await turn.wait() is StopReason.CANCELLED
+            async with session.prompt("still there") as turn:
+                assert "still there" in await turn.text()
 
 
 @pytest.mark.spec("SETUP-65")
@@ -261,6 +273,38 @@ async def test_every_setup_is_answered_with_the_modes_and_options_as_they_stand(
                 (option,) = again.state.config_options
                 assert isinstance(option, SessionConfigSelect)
                 assert option.current_value == "high"
+
+
+@pytest.mark.spec("SETUP-43", "PROMPT-10")
+async def test_message_ids_in_a_replay_are_as_they_come_and_name_one_message_each() -> None:
+    async def talk(turn: PromptTurn) -> StopReason:
+        await turn.send_text("one ")
+        await turn.send_text("message")
+        await turn.send_thought("hm")
+        await turn.send_text("another")
+        return StopReason.END_TURN
+
+    async with open_agent_and_client(Agent(name="a", version="1", prompt=talk, store=MemoryStore()), make_client()) as (
+        _,
+        side,
+    ):
+        async with side.new_session(CWD) as session, session.prompt("talk") as turn:
+            await turn.wait()
+        async with side.load_session(session.id, CWD) as loaded:
+            messages = [entry for entry in loaded.state.timeline if isinstance(entry, Message)]
+    assert [message.text for message in messages] == ["talk", "one message", "hm", "another"]
+    assert len({message.message_id for message in messages}) == 4
+
+    odd = ["", "0", "{}", "/\u2028"]
+    async with agent_of(make_client()) as (_, live, peer):
+        for message_id in (*odd, *odd):
+            chunk: JSONObject = {"content": {"type": "text", "text": "x"}, "messageId": message_id}
+            await peer.notify(
+                "session/update", {"sessionId": "s", "update": {"sessionUpdate": "agent_message_chunk", **chunk}}
+            )
+        await trio.testing.wait_all_tasks_blocked()
+        messages = [entry for entry in live.state.timeline if isinstance(entry, Message)]
+        assert [(message.message_id, message.text) for message in messages] == [(name, "xx") for name in odd]
 
 
 # -------------------------------------------------------------------------------------------------- session/list

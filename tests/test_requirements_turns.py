@@ -239,6 +239,31 @@ async def test_a_cancelled_turn_gives_up_all_that_it_waits_for(tmp_path: Path) -
         assert await peer.receive_all() == []
 
 
+@pytest.mark.field_note(40)
+async def test_a_turn_and_a_question_in_it_may_take_their_time(autojump_clock: trio.testing.MockClock) -> None:
+    day = 24 * 60 * 60
+
+    async def ask(request: RequestPermissionRequest) -> PermissionOption | None:
+        await trio.sleep(day)
+        return request.options[0]
+
+    async def work(turn: PromptTurn) -> StopReason:
+        await trio.sleep(day)
+        async with turn.tool_call("Work") as call:
+            assert await call.request_permission()
+        return StopReason.END_TURN
+
+    client = make_client(request_permission=ask)
+    async with (
+        open_agent_and_client(Agent(name="a", version="1", prompt=work), client) as (_, side),
+        side.new_session(CWD) as session,
+        session.prompt("go") as turn,
+    ):
+        start = trio.current_time()
+        assert await turn.wait() is StopReason.END_TURN
+        assert trio.current_time() - start == pytest.approx(2 * day)
+
+
 # ----------------------------------------------------------------------------------------------------- tool calls
 
 
