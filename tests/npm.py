@@ -41,16 +41,21 @@ def _cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "acp-ref" / "npm"
 
 
-def _give_up(reason: str) -> NoReturn:
+def give_up(reason: str) -> NoReturn:
+    """Skip the test for that reason; in CI, where everything is there, fail it."""
     if os.environ.get("CI"):
         pytest.fail(f"needed in CI: {reason}")
     pytest.skip(reason)
 
 
+def _place(*wanted: str) -> Path:
+    return _cache() / "_".join(sorted(package.rpartition("/")[2].replace("@", "-") for package in wanted))
+
+
 @functools.cache
 def _fetch(*wanted: str) -> Path | str:
     """The folder ``node_modules`` with the packages ``wanted``, each as NAME@VERSION, or why there is none."""
-    there = _cache() / "_".join(sorted(package.rpartition("/")[2].replace("@", "-") for package in wanted))
+    there = _place(*wanted)
     if (there / "node_modules").exists():
         return there / "node_modules"
     npm = shutil.which("npm")
@@ -82,10 +87,14 @@ def _fetch(*wanted: str) -> Path | str:
     return there / "node_modules"
 
 
+def _specifiers(packages: Mapping[str, str]) -> list[str]:
+    return [f"{package}@{version}" for package, version in packages.items()]
+
+
 def _packages(packages: Mapping[str, str]) -> Path:
-    found = _fetch(*(f"{package}@{version}" for package, version in packages.items()))
+    found = _fetch(*_specifiers(packages))
     if isinstance(found, str):
-        _give_up(found)
+        give_up(found)
     return found
 
 
@@ -93,13 +102,19 @@ def node() -> str:
     """The machine's Node.js; skips the test where there is none."""
     found = shutil.which("node")
     if found is None:
-        _give_up("Node.js is not installed")
+        give_up("Node.js is not installed")
     return found
 
 
 def official_sdk() -> Path:
     """A folder ``node_modules`` with the official TypeScript SDK and zod in it; skips the test where there is none."""
     return _packages(PACKAGES)
+
+
+def fetched_sdk() -> Path | None:
+    """The folder of :func:`official_sdk`, if it was fetched before; nothing is fetched now."""
+    there = _place(*_specifiers(PACKAGES)) / "node_modules"
+    return there if there.exists() else None
 
 
 def official_schema() -> Path:

@@ -15,7 +15,6 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 import attrs
-import pytest
 
 from tests import npm
 
@@ -87,14 +86,6 @@ class Place:
         yield f"{os.cpu_count()} cores, load average {load:.1f}" + (": expect noise" if load > QUIET else "")
 
 
-def _fetched() -> Path | None:
-    """The folder ``node_modules`` with the TypeScript SDK."""
-    try:
-        return npm.official_sdk()
-    except (pytest.skip.Exception, pytest.fail.Exception):
-        return None
-
-
 @contextmanager
 def open_place() -> Iterator[Place]:
     """Find what there is, and lay out what the programs need. Nothing is installed."""
@@ -103,12 +94,12 @@ def open_place() -> Iterator[Place]:
         importlib.metadata.version("agent-client-protocol")
     except importlib.metadata.PackageNotFoundError:
         absent[PYTHON] = "not installed: pip install '.[test]'"
-    modules = _fetched()
+    modules = npm.fetched_sdk()
     node = shutil.which("node")
     if node is None:
         absent[TYPESCRIPT] = "node is not installed"
     elif modules is None:
-        absent[TYPESCRIPT] = "not fetched: python -m pytest tests/test_schema_parity.py does that"
+        absent[TYPESCRIPT] = "not fetched: python -m pytest tests/test_schema_parity.py does it"
     with TemporaryDirectory(prefix="acp-ref-bench-") as directory:
         scratch = Path(directory)
         for program in PROGRAMS.glob("*.mjs"):
