@@ -59,6 +59,13 @@ def environment() -> dict[str, str]:
     return {"NODE_MODULES": str(official_sdk())}
 
 
+@pytest.fixture(autouse=True, scope="module")
+def sdk() -> None:
+    """Skip all of it where there is no such SDK, before anything is started."""
+    node()
+    official_sdk()
+
+
 # ------------------------------------------------------------------------------------------------------- its schemas
 
 FAULTY: Final[Sequence[acp.JSONObject]] = (
@@ -581,12 +588,17 @@ HURRY: Final = "data:text/javascript,const wait=setTimeout;globalThis.setTimeout
 """A module that makes the example's seconds short: it thinks for one between any two steps."""
 
 
+@pytest.fixture(scope="module")
+def example() -> Sequence[str]:
+    return example_agent()
+
+
 @asynccontextmanager
-async def open_example(user: User, *options: str) -> AsyncGenerator[acp.ClientSession, None]:
+async def open_example(example: Sequence[str], user: User, *options: str) -> AsyncGenerator[acp.ClientSession, None]:
     """A session of the example, started with ``options`` of Node.js; that either side complains fails the test."""
     reports: list[Report] = []
     stderr: list[bytes] = []
-    program, *arguments = example_agent()
+    program, *arguments = example
     with trio.fail_after(PATIENCE):
         async with (
             acp.open_agent_process(
@@ -599,9 +611,9 @@ async def open_example(user: User, *options: str) -> AsyncGenerator[acp.ClientSe
     assert b"".join(stderr).decode() == ""
 
 
-async def test_our_client_goes_through_a_turn_of_the_example_agent_of_the_sdk() -> None:
+async def test_our_client_goes_through_a_turn_of_the_example_agent_of_the_sdk(example: Sequence[str]) -> None:
     user = User()
-    async with open_example(user, "--import", HURRY) as session:
+    async with open_example(example, user, "--import", HURRY) as session:
         assert (await ask(session, "Improve it.")).endswith("The changes have been applied.")
         calls = session.state.tool_calls.values()
         assert [call.status for call in calls] == [ToolCallStatus.COMPLETED] * 2
@@ -610,8 +622,8 @@ async def test_our_client_goes_through_a_turn_of_the_example_agent_of_the_sdk() 
     assert user.asked == ["Modifying critical configuration file"] * 2
 
 
-async def test_our_client_cancels_a_turn_of_the_example_agent_of_the_sdk() -> None:
-    async with open_example(User()) as session, session.prompt("Improve it.") as turn:
+async def test_our_client_cancels_a_turn_of_the_example_agent_of_the_sdk(example: Sequence[str]) -> None:
+    async with open_example(example, User()) as session, session.prompt("Improve it.") as turn:
         await turn.__anext__()
         turn.cancel()
         assert await turn.wait() is acp.StopReason.CANCELLED
