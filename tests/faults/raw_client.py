@@ -21,6 +21,9 @@ ROOT: Final = Path(__file__).parent.parent.parent
 NASTY: Final = str(ROOT / "tests" / "mcp_fixtures" / "nasty.py")
 AGENT: Final = (sys.executable, "-m", "acp_ref", "agent")
 
+CAPABILITIES: Final[JSONObject] = {"session": {"configOptions": {"boolean": {}}}}
+"""So that no agent has a reason to complain."""
+
 
 @final
 class RawClient:
@@ -168,7 +171,7 @@ async def open_raw_client(
     try:
         async with client.stdin, client.stdout:
             with trio.fail_after(timeout):
-                await client.result("initialize", protocolVersion=1)
+                await client.result("initialize", protocolVersion=1, clientCapabilities=CAPABILITIES)
                 yield client
     finally:
         if process.returncode is None:
