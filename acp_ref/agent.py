@@ -225,7 +225,7 @@ class AgentSide(Generic[S]):
             request.connection.introduction = request.params
         if not announces_booleans(client) and any(isinstance(x, SessionConfigBoolean) for x in agent.config_options):
             reason = "this client takes no config options that are on or off, so it is told of the others only"
-            request.connection.report(Report(kind=ReportKind.DEGRADED, method=INITIALIZE.name, reason=reason))  # D-49
+            request.connection.report(Report(kind=ReportKind.WITHHELD, method=INITIALIZE.name, reason=reason))  # D-49
         return Answered(
             InitializeResponse(
                 protocol_version=negotiate(params.protocol_version),  # INIT-04, INIT-07

@@ -29,6 +29,8 @@ class ReportKind(enum.Enum):
     """A tolerated fault in a message: the value was replaced or dropped, as the schema's marks allow."""
     IGNORED = "ignored"
     """A notification nobody here handles, or one that this moment does not allow."""
+    WITHHELD = "withheld"
+    """Something of ours is kept from a peer that did not announce that it takes it."""
     INVALID = "invalid"
     """A notification or response whose payload has the wrong shape; it was dropped."""
     UNMATCHED = "unmatched"
@@ -63,11 +65,12 @@ class Report:
 
 def log_report(report: Report) -> None:
     """Write ``report`` to the logger ``acp_ref``: a failed handler as an error with its traceback, what was only
-    ignored as a debug message, all else as a warning.
+    ignored or withheld as a debug message, all else as a warning.
 
     The excerpt is left out: a message may carry what does not belong in a log.
     """
     if report.error is not None:
         logger.error("%s", report, exc_info=report.error)
     else:
-        logger.log(logging.DEBUG if report.kind is ReportKind.IGNORED else logging.WARNING, "%s", report)
+        quiet = report.kind in (ReportKind.IGNORED, ReportKind.WITHHELD)
+        logger.log(logging.DEBUG if quiet else logging.WARNING, "%s", report)

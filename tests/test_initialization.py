@@ -619,7 +619,7 @@ async def test_the_author_is_told_once_when_a_client_is_not_told_of_options_that
                 answer = result_of(await peer.call(number, "session/new", {"cwd": CWD, "mcpServers": []}))
                 assert isinstance(options := answer["configOptions"], list)
                 assert len(options) == 1 - told
-        assert [report.kind for report in reports] == [ReportKind.DEGRADED] * told
+        assert [report.kind for report in reports] == [ReportKind.WITHHELD] * told
 
 
 # ---------------------------------------------------------------------------------------------------------- strict
