@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Awaitable
 from typing import Any, Final
 
 import attrs
@@ -17,12 +18,12 @@ GATHER: Final = 64 * 1024
 RECORD: Final = record()
 
 
-@attrs.frozen(kw_only=True)
+@attrs.define
 class Text:
     text: str
 
 
-@attrs.frozen(kw_only=True)
+@attrs.define
 class Chunk:
     content: Text
 
@@ -34,8 +35,7 @@ class Floor:
         self._gathered: list[bytes] = []
         self._size = 0
 
-    async def put(self, message: object) -> None:
-        frame = orjson.dumps(message)
+    async def put(self, frame: bytes) -> None:
         self._gathered.append(frame)
         self._size += len(frame)
         if self._size >= GATHER:
@@ -45,13 +45,13 @@ class Floor:
         gathered, self._gathered, self._size = self._gathered, [], 0
         await self._stdout.send_all(b"\n".join([*gathered, b""]))
 
-    async def send(self, session: str, chunk: Chunk) -> None:
+    def send(self, session: str, chunk: Chunk) -> Awaitable[None]:
         content = {"type": "text", "text": chunk.content.text}
-        await self.send_json(session, {"sessionUpdate": "agent_message_chunk", "content": content})
+        return self.send_json(session, {"sessionUpdate": "agent_message_chunk", "content": content})
 
-    async def send_json(self, session: str, update: object) -> None:
+    def send_json(self, session: str, update: object) -> Awaitable[None]:
         params = {"sessionId": session, "update": update}
-        await self.put({"jsonrpc": "2.0", "method": "session/update", "params": params})
+        return self.put(orjson.dumps({"jsonrpc": "2.0", "method": "session/update", "params": params}))
 
     async def handle(self, method: str, params: dict[str, Any]) -> object:
         match method:
@@ -69,9 +69,9 @@ class Floor:
         match text[:100].split():
             case ["updates", count]:
                 for _ in range(int(count)):
-                    await self.send(session, Chunk(content=Text(text=TEXT)))
+                    await self.send(session, Chunk(Text(TEXT)))
             case ["large", size]:
-                await self.send(session, Chunk(content=Text(text=prose(int(size)))))
+                await self.send(session, Chunk(Text(prose(int(size)))))
             case ["record", _]:
                 for update in RECORD:
                     await self.send_json(session, update)
@@ -83,7 +83,7 @@ class Floor:
             for line in lines:
                 request = orjson.loads(line)
                 result = await self.handle(request["method"], request["params"])
-                await self.put({"jsonrpc": "2.0", "id": request["id"], "result": result})
+                await self.put(orjson.dumps({"jsonrpc": "2.0", "id": request["id"], "result": result}))
                 await self.flush()
 
 

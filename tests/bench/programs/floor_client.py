@@ -16,12 +16,12 @@ import trio
 from tests.bench.programs.script import CWD, MODE, arguments, measured, work_of
 
 
-@attrs.frozen(kw_only=True)
+@attrs.define
 class Text:
     text: str
 
 
-@attrs.frozen(kw_only=True)
+@attrs.define
 class Chunk:
     content: Text
 
@@ -64,7 +64,7 @@ class Floor:
                     return
                 update = message["params"]["update"]
                 if update["sessionUpdate"] == "agent_message_chunk" and update["content"]["type"] == "text":
-                    yield Chunk(content=Text(text=update["content"]["text"]))
+                    yield Chunk(Text(update["content"]["text"]))
                 else:
                     yield update
 

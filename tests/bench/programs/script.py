@@ -58,16 +58,24 @@ def _memory(field: str, pid: int | None) -> float:
     raise LookupError(field)
 
 
+def _cpu(pid: int | None) -> float:
+    """Seconds that the threads of a process have run."""
+    tasks = Path(f"/proc/{pid or 'self'}/task").glob("*/schedstat")
+    return sum(int(task.read_text("ascii").split()[0]) for task in tasks) / 1e9
+
+
 @contextmanager
 def measured(work: int, pid: int | None = None) -> Iterator[None]:
-    """Run the block and print what it cost: seconds, and the memory of the process ``pid``, or else of this one.
+    """Run the block and print what it cost: seconds, and the CPU and memory of process ``pid``, or else of this one.
 
     Args:
       work: how much of it there is, in whatever the row counts.
     """
     before = _memory("VmRSS", pid)
+    cpu = _cpu(pid)
     start = time.perf_counter()
     yield
     seconds = time.perf_counter() - start
-    figures = {"seconds": seconds, "work": work, "before_mib": before, "peak_mib": _memory("VmHWM", pid)}
-    print(json.dumps(figures), flush=True)
+    cpu = _cpu(pid) - cpu
+    memory = {"before_mib": before, "peak_mib": _memory("VmHWM", pid)}
+    print(json.dumps({"seconds": seconds, "cpu_seconds": cpu, "work": work, **memory}), flush=True)

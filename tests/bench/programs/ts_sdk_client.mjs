@@ -30,6 +30,7 @@ await client.connectWith(
     await agent.request(methods.initialize, { protocolVersion: 1, clientCapabilities: {} });
     const { sessionId } = await agent.request(methods.session.new, { cwd: "/", mcpServers: [] });
     const before = memory("VmRSS");
+    const cpu = process.cpuUsage();
     const start = performance.now();
     if (task === "requests") {
       for (let i = 0; i < work; i++) await agent.request(methods.session.setMode, { sessionId, modeId: "a" });
@@ -39,7 +40,9 @@ await client.connectWith(
       await all;
     }
     const seconds = (performance.now() - start) / 1000;
-    console.log(JSON.stringify({ seconds, work, before_mib: before, peak_mib: memory("VmHWM") }));
+    const { user, system } = process.cpuUsage(cpu);
+    const cpu_seconds = (user + system) / 1e6;
+    console.log(JSON.stringify({ seconds, cpu_seconds, work, before_mib: before, peak_mib: memory("VmHWM") }));
   },
 );
 child.stdin.end();
