@@ -12,7 +12,7 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
@@ -41,7 +41,8 @@ class Acpx:
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run one of its commands, and return how it ended and what it said."""
-        agent = [sys.executable, "-m", "acp_ref", "agent", "--sessions", str(self.home / "sessions")]
+        sessions = str(self.home / "sessions")
+        agent = [sys.executable, "-m", "acp_ref", "agent", "--sessions", sessions, "--mcp-timeout", f"{PATIENCE}"]
         settings = ["--cwd", str(self.project), "--ttl", "60", "--agent", shlex.join(agent)]
         return subprocess.run(
             [*acpx(), *settings, *arguments],
@@ -58,6 +59,17 @@ class Acpx:
         done = self.run(*arguments)
         assert done.returncode == 0, (done.stdout, done.stderr)
         return done.stdout
+
+    def agent_has_heard(self, prompt: str) -> bool:
+        """Whether it stands in the journal of a session: the turn has begun."""
+        return any(prompt in journal.read_text() for journal in (self.home / "sessions").glob("*.jsonl"))
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
 
 
 def processes_with(word: str) -> Sequence[str]:
@@ -102,10 +114,8 @@ def live_through_a_saved_session(client: Acpx) -> Saved:
     ran = client.say("--approve-all", "prompt", "-s", "one", "/run touch made")
     with ThreadPoolExecutor() as threads:
         asleep = threads.submit(client.say, "prompt", "-s", "one", "/sleep 120")
-        deadline = time.monotonic() + PATIENCE
-        while "cancel requested" not in client.say("cancel", "-s", "one"):  # the prompt is not there yet
-            assert time.monotonic() < deadline
-            time.sleep(0.5)
+        wait_until(lambda: client.agent_has_heard("/sleep 120"))
+        assert "cancel requested" in client.say("cancel", "-s", "one")
         cancelled = asleep.result()
     client.say("sessions", "close", "one")
     return Saved(client, session_id, ran, cancelled, client.say("sessions", "list"))
@@ -113,7 +123,7 @@ def live_through_a_saved_session(client: Acpx) -> Saved:
 
 @attrs.frozen
 class Outcome:
-    """What became of everything; it is all done at once, for each command takes a while to start."""
+    """What became of everything; a few commands run at once, for each takes a while to start."""
 
     one_shot: Mapping[str, subprocess.CompletedProcess[str]]
     saved: Saved
@@ -130,7 +140,7 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
         (home / "mcp.json").write_text(json.dumps({"mcpServers": [server]}))
         return Acpx(home)
 
-    with ThreadPoolExecutor() as threads:
+    with ThreadPoolExecutor(3) as threads:
         saved = threads.submit(live_through_a_saved_session, client("saved"))
         one_shot = {name: threads.submit(client(name).run, *arguments) for name, arguments in ONE_SHOT.items()}
     return Outcome({name: done.result() for name, done in one_shot.items()}, saved.result())
@@ -204,7 +214,4 @@ def test_acpx_keeps_a_session_over_many_processes(outcome: Outcome) -> None:
 
 def test_acpx_leaves_no_agent_behind(outcome: Outcome) -> None:
     homes = str(outcome.saved.client.home.parent)
-    deadline = time.monotonic() + PATIENCE
-    while processes_with(homes):  # they may be about to go
-        assert time.monotonic() < deadline, processes_with(homes)
-        time.sleep(0.1)
+    wait_until(lambda: not processes_with(homes))  # they may be about to go

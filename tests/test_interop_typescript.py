@@ -138,7 +138,8 @@ def cwd(tmp_path_factory: pytest.TempPathFactory) -> str:
 def seen(cwd: str, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
     """What the SDK's client saw of the reference agent; one conversation for all tests."""
     server = {"name": "good", "command": sys.executable, "args": ["-I", "-S", NASTY, "good", "tag"], "env": []}
-    agent = [sys.executable, "-m", "acp_ref", "agent", "--sessions", str(tmp_path_factory.mktemp("sessions"))]
+    sessions = str(tmp_path_factory.mktemp("sessions"))
+    agent = [sys.executable, "-m", "acp_ref", "agent", "--sessions", sessions, "--mcp-timeout", f"{PATIENCE}"]
     return see("ts_client.mjs", cwd, json.dumps(server), agent=agent)
 
 
