@@ -53,7 +53,10 @@ READ_BYTES: Final = 64 * 1024
 BULK_READ_BYTES: Final = 256 * 1024
 """The next read after a full one: more is coming, and fewer turns of the scheduler carry it."""
 
-DO_NOT_WAIT: Final = 0 if sys.platform == "win32" else socket.MSG_DONTWAIT
+if sys.platform == "win32":
+    DO_NOT_WAIT: Final = 0
+else:
+    DO_NOT_WAIT: Final = socket.MSG_DONTWAIT
 
 CLOSED: Final = "this side closed the stream"
 CUT_OFF: Final = "an earlier write was cut off inside a frame"
@@ -197,11 +200,12 @@ class PolledSocketWriter(PolledWriter):
 
     def __init__(self, fd: int) -> None:
         super().__init__(fd)
-        blocking = os.get_blocking(fd)
+        blocking = sys.platform == "win32" or os.get_blocking(fd)
         self._socket = socket.socket(fileno=fd)
         if self._socket.gettimeout() is not None:  # from socket.setdefaulttimeout(), which changed the mode
             self._socket.settimeout(None)
-            os.set_blocking(fd, blocking)
+            if sys.platform != "win32":
+                os.set_blocking(fd, blocking)
 
     def _write_now(self, data: bytes | memoryview) -> int:
         return self._socket.send(data, DO_NOT_WAIT)

@@ -118,8 +118,10 @@ class Header:
 def _pread(fd: int, count: int, offset: int) -> bytes:
     if sys.platform == "win32":
         os.lseek(fd, offset, os.SEEK_SET)
-        return os.read(fd, count)
-    return os.pread(fd, count, offset)
+        block = os.read(fd, count)
+    else:
+        block = os.pread(fd, count, offset)
+    return block
 
 
 def _lock(fd: int) -> None:

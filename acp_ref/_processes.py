@@ -41,8 +41,10 @@ KILL_GRACE: Final = 2.0
 STDERR_GRACE: Final = 0.5
 """Seconds for the last words on stderr after the group is gone: a process outside the group may hold the pipe."""
 
-KILL: Final = signal.SIGTERM if sys.platform == "win32" else signal.SIGKILL
-"""What nobody can ignore; on Windows each signal is that."""
+if sys.platform == "win32":
+    KILL: Final = signal.SIGTERM  # each signal is
+else:
+    KILL: Final = signal.SIGKILL
 
 STDERR_TAIL_BYTES: Final = 4096
 STDERR_CHUNK_BYTES: Final = 65536

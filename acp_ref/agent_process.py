@@ -271,7 +271,7 @@ async def _start(
         theirs.callback(os.close, their_stdout)
         reader = ThreadedReader(stdout) if threads else PolledReader(stdout)
         ours.callback(reader.close)
-        if not threads:
+        if sys.platform != "win32" and not threads:
             os.set_blocking(stdin, False)
         _enlarge(stdin)
         _enlarge(stdout)

@@ -10,6 +10,10 @@ Theory of operation. All work on files is done in threads, and a thread that has
 write has either happened or left nothing behind. A write goes to a new file in the same directory, which then takes the
 place of the old one, so that no reader sees half of it and no link is followed that was not there when the path was
 resolved.
+
+Windows has no descriptors of directories. There a path is resolved, used, and resolved again: if it then leads
+elsewhere, nothing is read or written. That is weaker. Who may write inside the roots, and exchanges a directory twice
+in the right moments, gets away with it.
 """
 
 from __future__ import annotations
@@ -19,6 +23,7 @@ import errno
 import os
 import secrets
 import stat
+import sys
 from collections.abc import Awaitable, Callable
 from typing import BinaryIO, Final, TypeAlias
 
@@ -41,8 +46,16 @@ DEFAULT_MAX_READ_BYTES: Final = 32 * 1024 * 1024
 
 BLOCK_BYTES: Final = 256 * 1024
 
-# A pipe or a device must not hold us up before it is refused.
-_O_SAFE: Final[int] = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+# A pipe or a device must not hold us up before it is refused, nor may Windows touch line ends.
+_O_SAFE: Final[int] = (
+    getattr(os, "O_NOFOLLOW", 0)
+    | getattr(os, "O_NONBLOCK", 0)
+    | getattr(os, "O_CLOEXEC", 0)
+    | getattr(os, "O_BINARY", 0)
+)
+
+BY_DESCRIPTOR: Final = os.open in os.supports_dir_fd
+"""Whether files can be opened relative to a descriptor of their directory; not on Windows."""
 
 
 class FileSystem:
@@ -126,6 +139,65 @@ def _refused(what: str, path: str, error: OSError) -> RequestError:
             return RequestError(ErrorCode.INTERNAL_ERROR, what, {"path": path, "reason": error.strerror})
 
 
+class _Place:
+    """Where a file is, or will be: in a directory inside the roots, under a name."""
+
+    def __init__(self, roots: Roots, path: str, *, create: bool = False) -> None:
+        self.path = path
+        self._roots = roots
+        self._directory: int | None = None
+        if BY_DESCRIPTOR:
+            self._directory, self.name, self.real = roots.open_parent(path, create=create)
+        else:
+            self.name = self.real = roots.resolve(path)
+            if create:
+                with contextlib.suppress(FileExistsError):  # or a file is in its place, as opening tells
+                    os.makedirs(os.path.dirname(self.real))
+
+    def beside(self, name: str) -> str:
+        """What :meth:`open` takes for another file in the same directory."""
+        return name if self._directory is not None else os.path.join(os.path.dirname(self.real), name)
+
+    def open(self, name: str, flags: int, mode: int = 0o600) -> int:
+        """Open the file of that name; follow no link."""
+        if self._directory is not None:
+            return os.open(name, flags | _O_SAFE, mode, dir_fd=self._directory)
+        if os.path.isdir(name):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), self.path)
+        fd = os.open(name, flags | _O_SAFE, mode)
+        try:
+            self.check()
+        except BaseException:
+            os.close(fd)
+            if flags & os.O_EXCL:  # it is new
+                os.unlink(name)
+            raise
+        return fd
+
+    def check(self) -> None:
+        """Whether the path still leads here, where it was not pinned.
+
+        Raises:
+          OutsideRoots: it does not.
+        """
+        if self._directory is None and self._roots.resolve(self.path) != self.real:
+            raise OutsideRoots(self.path, "changed while it was opened")
+
+    def replace(self, scratch: str) -> None:
+        """Let the file of the name ``scratch`` take the place of the one that is here."""
+        self.check()
+        os.replace(scratch, self.name, src_dir_fd=self._directory, dst_dir_fd=self._directory)
+
+    def remove(self, name: str) -> None:
+        """Remove the file of that name."""
+        os.unlink(name, dir_fd=self._directory)
+
+    def close(self) -> None:
+        """Let go of the directory."""
+        if self._directory is not None:
+            os.close(self._directory)
+
+
 # ---------------------------------------------------------------------------------------------------------- reading
 
 
@@ -146,11 +218,8 @@ def _lines(text: str, first: int, limit: int | None) -> str:
 
 def _read(roots: Roots, path: str, first: int, limit: int | None, max_bytes: int) -> str:
     try:
-        directory, name, _ = roots.open_parent(path)
-        try:
-            fd = os.open(name, os.O_RDONLY | _O_SAFE, dir_fd=directory)
-        finally:
-            os.close(directory)
+        with contextlib.closing(_Place(roots, path)) as place:
+            fd = place.open(place.name, os.O_RDONLY)
         with open(fd, "rb", buffering=BLOCK_BYTES) as file:
             _check_regular(path, fd)
             _skip_lines(file, first - 1)
@@ -203,22 +272,19 @@ def _take_lines(file: BinaryIO, limit: int | None, max_bytes: int) -> bytes:
 
 def _write(roots: Roots, path: str, content: bytes) -> str:
     try:
-        directory, name, real = roots.open_parent(path, create=True)
-        try:
-            _replace(directory, name, path, content)
-        finally:
-            os.close(directory)
+        with contextlib.closing(_Place(roots, path, create=True)) as place:
+            _replace(place, content)
+            return place.real
     except OSError as exc:
         raise _refused("Cannot write the file", path, exc) from exc
-    return real
 
 
-def _replace(directory: int, name: str, path: str, content: bytes) -> None:
-    """Put ``content`` under ``name``, whole or not at all."""
-    before = _status(directory, name, path)
-    scratch = f".{secrets.token_hex(8)}.tmp"
+def _replace(place: _Place, content: bytes) -> None:
+    """Put ``content`` at ``place``, whole or not at all."""
+    before = _status(place)
+    scratch = place.beside(f".{secrets.token_hex(8)}.tmp")
     mode = 0o666 if before is None else 0o600  # closed until it has the mode of what it replaces
-    fd = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _O_SAFE, mode, dir_fd=directory)
+    fd = place.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     try:
         with open(fd, "wb") as file:
             if before is not None:
@@ -226,30 +292,31 @@ def _replace(directory: int, name: str, path: str, content: bytes) -> None:
             file.write(content)
             file.flush()
             os.fsync(fd)
-        os.replace(scratch, name, src_dir_fd=directory, dst_dir_fd=directory)
+        place.replace(scratch)
     except BaseException:
         with contextlib.suppress(OSError):
-            os.unlink(scratch, dir_fd=directory)
+            place.remove(scratch)
         raise
 
 
-def _status(directory: int, name: str, path: str) -> os.stat_result | None:
+def _status(place: _Place) -> os.stat_result | None:
     """The status of the file that is there, None when none is. Opening it asks for the permission to write it, which
     replacing it would not."""
     try:
-        fd = os.open(name, os.O_WRONLY | _O_SAFE, dir_fd=directory)
+        fd = place.open(place.name, os.O_WRONLY)
     except FileNotFoundError:
         return None
     try:
-        return _check_regular(path, fd)
+        return _check_regular(place.path, fd)
     finally:
         os.close(fd)
 
 
 def _take_over(fd: int, before: os.stat_result) -> None:
     """Give the new file the owner, where we may, and the mode of the old one."""
-    now = os.fstat(fd)
-    if (now.st_uid, now.st_gid) != (before.st_uid, before.st_gid):
-        with contextlib.suppress(PermissionError):
-            os.fchown(fd, before.st_uid, before.st_gid)
-    os.fchmod(fd, stat.S_IMODE(before.st_mode))
+    if sys.platform != "win32":
+        now = os.fstat(fd)
+        if (now.st_uid, now.st_gid) != (before.st_uid, before.st_gid):
+            with contextlib.suppress(PermissionError):
+                os.fchown(fd, before.st_uid, before.st_gid)
+        os.fchmod(fd, stat.S_IMODE(before.st_mode))

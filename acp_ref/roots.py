@@ -120,7 +120,7 @@ def _real_path(path: str) -> str:
     if "\0" in path:
         raise OutsideRoots(path, "not a path")
     if os.name == "nt":
-        return os.path.normcase(os.path.realpath(path))
+        return os.path.realpath(path)
     ahead = path.split("/")[::-1]
     real = ""
     links = 0
@@ -158,7 +158,8 @@ def _real_path(path: str) -> str:
 
 
 def _is_inside(path: str, root: str) -> bool:
-    """Component by component: ``/src2`` is not inside ``/src``."""
+    """Component by component: ``/src2`` is not inside ``/src``; case counts where it does on the platform."""
+    path, root = os.path.normcase(path), os.path.normcase(root)
     return path == root or path.startswith(root if root.endswith(os.sep) else root + os.sep)
 
 

@@ -191,7 +191,8 @@ else:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def _is_suspended(pid: int) -> bool:
-        try:
-            return os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOHANG) is not None
-        except ChildProcessError:  # it ended
-            return False
+        suspended = False
+        if sys.platform != "darwin":  # there, to look is to take the exit status away
+            with suppress(ChildProcessError):  # it ended
+                suspended = os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOHANG) is not None
+        return suspended

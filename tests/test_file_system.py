@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 import trio
 
+from acp_ref import file_system
 from acp_ref.errors import ErrorCode, RequestError
 from acp_ref.file_system import FileSystem
 from acp_ref.roots import OutsideRoots, Roots
@@ -31,8 +32,10 @@ def w(tmp_path: Path) -> Path:
     return root
 
 
-@pytest.fixture
-def roots(w: Path) -> Roots:
+@pytest.fixture(params=[True, False], ids=["by descriptor", "by path"])
+def roots(w: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Roots:
+    """Its files are opened in one of the two ways; Windows knows only the second."""
+    monkeypatch.setattr(file_system, "BY_DESCRIPTOR", request.param)
     return Roots(str(w))
 
 
@@ -394,7 +397,7 @@ async def test_a_file_that_may_not_be_written_is_not_replaced(
     real_open = os.open
 
     def as_another_user(path: str, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
-        if path == "f" and flags & os.O_WRONLY:
+        if os.path.basename(path) == "f" and flags & os.O_WRONLY:
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
         return real_open(path, flags, mode, dir_fd=dir_fd)
 
@@ -406,6 +409,30 @@ async def test_a_file_that_may_not_be_written_is_not_replaced(
     assert caught.value.data == {"path": str(w / "f"), "reason": "Permission denied"}
     assert names(w) == ["f"]
     assert (w / "f").read_text() == "old"
+
+
+@pytest.mark.spec("SETUP-67")
+@pytest.mark.parametrize("roots", [False], indirect=True, ids=["by path"])
+@pytest.mark.parametrize("reading", [True, False])
+async def test_a_directory_that_is_exchanged_for_a_link_meanwhile_is_noticed_by_path_too(
+    reading: bool, w: Path, roots: Roots, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (w / "d").mkdir()
+    (w / "d" / "secret").write_text("harmless")
+    real_open = os.open
+
+    def exchange(path: str, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
+        if (w / "d").is_dir() and not (w / "d").is_symlink():
+            (w / "d").rename(w / "e")
+            (w / "d").symlink_to(w.parent)
+        return real_open(path, flags, mode, dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "open", exchange)
+    use = partial(read, roots, w / "d" / "secret") if reading else partial(write, roots, w / "d" / "new", "new")
+    with pytest.raises(OutsideRoots):
+        await use()
+    assert names(w.parent) == ["secret", "w"]
+    assert (w.parent / "secret").read_text() == "secret"
 
 
 async def test_a_cancelled_write_has_happened_or_left_nothing(

@@ -134,14 +134,17 @@ def _command(pid: int) -> str:
 
 
 def _not_empty(groups: Iterable[int]) -> Sequence[str] | None:
-    if sys.platform == "win32":  # it has no groups, and no harmless signal to ask with
-        return None
-    return [f"group {group}" for group in groups if _has_members(group)]
+    left: Sequence[str] | None = None
+    if sys.platform != "win32":  # it has no groups, and no harmless signal to ask with
+        left = [f"group {group}" for group in groups if _has_members(group)]
+    return left
 
 
-def _has_members(group: int) -> bool:
-    try:
-        os.killpg(group, 0)
-    except OSError as exc:
-        return not isinstance(exc, ProcessLookupError)  # a member with another user is there as well
-    return True
+if sys.platform != "win32":
+
+    def _has_members(group: int) -> bool:
+        try:
+            os.killpg(group, 0)
+        except OSError as exc:
+            return not isinstance(exc, ProcessLookupError)  # a member with another user is there as well
+        return True

@@ -56,19 +56,21 @@ async def open_web_servers(token: str, *, cwd: str) -> AsyncGenerator[Sequence[W
 
     It does not wait until they can serve: they are ready once they have their addresses.
     """
+    run = trio.run_process
+    if sys.platform != "win32":
+        run = partial(run, start_new_session=True)
     async with trio.open_nursery() as nursery, AsyncExitStack() as pipes:
         servers: list[WebServer] = []
         for transport in ("http", "sse"):
             process: trio.Process = await nursery.start(
                 partial(
-                    trio.run_process,
+                    run,
                     [sys.executable, mcp_server.__file__, transport],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     env=os.environ | {mcp_server.TOKEN_VARIABLE: token},
                     cwd=cwd,
                     check=False,
-                    start_new_session=True,
                 )
             )
             assert process.stdin is not None
