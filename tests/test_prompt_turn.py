@@ -16,8 +16,8 @@ import trio.testing
 from acp_ref._jsonrpc import JSONObject
 from acp_ref.agent import Agent
 from acp_ref.client import Client
-from acp_ref.client_side import ClientSide
 from acp_ref.client_session import ClientSession
+from acp_ref.client_side import ClientSide
 from acp_ref.errors import CapabilityError, ErrorCode, LocalProtocolError, RequestError
 from acp_ref.permissions import answer_with
 from acp_ref.prompt_turn import PromptTurn
