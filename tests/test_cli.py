@@ -181,7 +181,7 @@ def test_what_is_ignored_is_logged_when_asked_for(tmp_path: Path) -> None:
     cancel: acp.JSONObject = {"jsonrpc": "2.0", "method": "session/fly", "params": {}}
     assert piped(tmp_path, INITIALIZE, cancel).stderr == b""
     logged = piped(tmp_path, INITIALIZE, cancel, options=["--verbose"]).stderr
-    assert logged == b"acp-ref agent: ignored session/fly: nobody handles it\n"
+    assert logged.endswith(b"acp-ref agent: ignored session/fly: nobody handles it\n")
 
 
 def test_a_wire_file_that_cannot_be_written_is_said_in_one_line(tmp_path: Path) -> None:
