@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import attrs
@@ -68,7 +68,7 @@ def peak(figures: Figures) -> float:
     return figures["peak_mib"]
 
 
-def lines_of_memory(figures: Figures) -> float:
+def messages_of_memory(figures: Figures) -> float:
     return (figures["peak_mib"] - figures["before_mib"]) / (figures["work"] / MIB)
 
 
@@ -231,70 +231,57 @@ def _starting(place: Place, size: Size) -> Sequence[Row]:
     ]
 
 
-def _large(place: Place, size: Size) -> Sequence[Row]:
-    works: list[tuple[Work, str]] = []
+def _ours(place: Place, side: str, *task: object) -> Sequence[str]:
+    """Our agent or our client at a task, at the other end somebody who costs next to nothing."""
+    if side == "agent":
+        return [*place.python("raw_client", *task), "--", *place.python("ours_agent")]
+    return [*place.python("ours_client", *task), "--", *place.python("raw_agent")]
+
+
+def _large(place: Place, size: Size) -> Iterator[Row]:
     names = {mib: f"{mib} MiB" for mib in size.large}
-    for what, agent_does, client_does in (("prompt", "takes", "sends"), ("update", "sends", "takes")):
-        task = "prompt" if what == "prompt" else "large"
-        agent = place.agents()[OURS]
-        contenders = [
-            Contender(name, [*place.python("raw_client", task, mib * MIB), "--", *agent]) for mib, name in names.items()
-        ]
-        works.append((Work(f"agent-{what}", contenders), f"Agent {agent_does} one {what}"))
-        contenders = [
-            Contender(name, [*place.clients(task, mib * MIB)[OURS], "--", *place.python("raw_agent")])
-            for mib, name in names.items()
-        ]
-        works.append((Work(f"client-{what}", contenders), f"Client {client_does} one {what}"))
     largest, *smaller = names.values()
-    linear = [Target(LINEAR, than) for than in smaller[:-1]]  # the smallest hides what any message costs
-    return [
-        row
-        for work, title in works
-        for row in (
-            Row(
-                name=f"{work.name}-large",
-                title=f"{title} of {largest}, and smaller ones",
-                unit="ms per MiB",
-                work=work,
-                figure=millis_per_mib,
-                targets=linear,
-            ),
-            Row(
-                name=f"{work.name}-memory",
-                title=f"{title} of {largest}: peak memory above what it had",
-                unit="times the message",
-                work=work,
-                figure=lines_of_memory,
-                targets=[Target(6.0)],
-            ),
+    for name, side, task, what in (
+        ("agent-large-prompt", "agent", "prompt", "Agent takes one prompt"),
+        ("client-large-prompt", "client", "prompt", "Client sends one prompt"),
+        ("agent-large-update", "agent", "large", "Agent sends one update"),
+        ("client-large-update", "client", "large", "Client takes one update"),
+    ):
+        contenders = [Contender(named, _ours(place, side, task, mib * MIB)) for mib, named in names.items()]
+        work = Work(name, contenders)
+        yield Row(
+            name=name,
+            title=f"{what} of {largest}, and smaller ones",
+            unit="ms per MiB",
+            work=work,
+            figure=millis_per_mib,
+            targets=[Target(LINEAR, than) for than in smaller[:-1]],  # the smallest hides what any message costs
         )
-    ]
+        yield Row(
+            name=f"{name}-memory",
+            title=f"{what} of {largest}: peak memory above what it had",
+            unit="times the message",
+            work=work,
+            figure=messages_of_memory,
+            targets=[Target(6.0)],
+        )
 
 
-def _many_sessions(place: Place, size: Size) -> Sequence[Row]:
+def _many_sessions(place: Place, size: Size) -> Iterator[Row]:
     many, one = f"{size.prompts} of {size.sessions:,} sessions", "one session"
-    tasks = {
-        many: ["share", size.updates, size.sessions, size.prompts],
-        one: ["share", size.updates, 1, 1],
-    }
-    agent = place.agents()[OURS]
-    agents = [Contender(who, [*place.python("raw_client", *task), "--", *agent]) for who, task in tasks.items()]
-    clients = [
-        Contender(who, [*place.clients(*task)[OURS], "--", *place.python("raw_agent")]) for who, task in tasks.items()
-    ]
-    what = f"{size.updates:,} text chunks in turns that run at once"
-    return [
-        Row(
-            name=f"{side.lower()}-sessions",
-            title=f"{side}: {what}",
+    for side in ("agent", "client"):
+        contenders = [
+            Contender(many, _ours(place, side, "share", size.updates, size.sessions, size.prompts)),
+            Contender(one, _ours(place, side, "share", size.updates, 1, 1)),
+        ]
+        yield Row(
+            name=f"{side}-sessions",
+            title=f"{side.title()}: {size.updates:,} text chunks in turns that run at once",
             unit="µs per update",
-            work=Work(f"{side.lower()}-sessions", contenders),
+            work=Work(f"{side}-sessions", contenders),
             figure=micros,
             targets=[Target(1.3, one)],
         )
-        for side, contenders in (("Agent", agents), ("Client", clients))
-    ]
 
 
 def _load(place: Place, size: Size) -> Row:
@@ -325,11 +312,11 @@ def _mixed(place: Place, size: Size) -> Sequence[Row]:
     what = f"{size.turns} showcases: text, thoughts, tool calls, diffs, plans and the rest"
     return [
         Row(
-            name=f"{side.lower()}-mixed",
-            title=f"{side}: {what}",
+            name=f"{side}-mixed",
+            title=f"{side.title()}: {what}",
             unit="µs per update",
             work=attrs.evolve(work, before=[recorder]),
             figure=micros,
         )
-        for side, work in (("Agent", agents), ("Client", clients))
+        for side, work in (("agent", agents), ("client", clients))
     ]

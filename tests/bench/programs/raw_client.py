@@ -40,10 +40,18 @@ class Agent:
         self._last_id = 0
         self.pid = self._process.pid
 
-    def write(self, method: str, params: object) -> None:
+    def spell(self, method: str, params: object) -> bytes:
+        """The line of a request."""
         self._last_id += 1
         request = {"jsonrpc": "2.0", "id": self._last_id, "method": method, "params": params}
-        rest = memoryview(json.dumps(request, ensure_ascii=False, separators=(",", ":")).encode() + b"\n")
+        return json.dumps(request, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+
+    def spell_prompt(self, session: object, text: str) -> bytes:
+        """The line of a prompt."""
+        return self.spell("session/prompt", {"sessionId": session, "prompt": [{"type": "text", "text": text}]})
+
+    def write(self, line: bytes) -> None:
+        rest = memoryview(line)
         while rest:
             rest = rest[self._stdin.write(rest) :]
 
@@ -61,16 +69,13 @@ class Agent:
 
     def call(self, method: str, params: object) -> dict[str, object]:
         """A request whose answer is a line that comes alone."""
-        self.write(method, params)
+        self.write(self.spell(method, params))
         answer: dict[str, dict[str, object]] = json.loads(self.skip(1))
         return answer["result"]
 
     def initialize(self) -> Self:
         self.call("initialize", {"protocolVersion": 1, "clientCapabilities": CAPABILITIES})
         return self
-
-    def prompt(self, session: object, text: str) -> None:
-        self.write("session/prompt", {"sessionId": session, "prompt": [{"type": "text", "text": text}]})
 
     def close(self) -> None:
         self._stdin.close()
@@ -98,9 +103,9 @@ def start(command: Sequence[str], times: int) -> None:
 
 def share(agent: Agent, count: int, sessions: int, prompts: int) -> None:
     opened = [agent.call("session/new", {"cwd": CWD, "mcpServers": []})["sessionId"] for _ in range(sessions)]
+    lines = [agent.spell_prompt(session, f"updates {count // prompts}") for session in opened[:prompts]]
     with measured(count, agent.pid):
-        for session in opened[:prompts]:
-            agent.prompt(session, f"updates {count // prompts}")
+        agent.write(b"".join(lines))
         agent.skip(count + prompts)
 
 
@@ -115,20 +120,15 @@ def main() -> None:
             return
         session = agent.call("session/new", {"cwd": CWD, "mcpServers": []})["sessionId"]
         name, work = task[0], work_of(*task)
+        updates = {"updates": work, "record": work, "large": 1}.get(name, 0)
+        prompt = agent.spell_prompt(session, "taste " + prose(work) if name == "prompt" else " ".join(task))
         with measured(work, agent.pid):
-            match name:
-                case "updates" | "record":
-                    agent.prompt(session, " ".join(task))
-                    agent.skip(work + 1)
-                case "large":
-                    agent.prompt(session, f"large {work}")
-                    agent.skip(2)
-                case "prompt":
-                    agent.prompt(session, "taste " + prose(work))
-                    agent.skip(1)
-                case "requests":
-                    for _ in range(work):
-                        agent.call("session/set_mode", {"sessionId": session, "modeId": MODE})
+            if name == "requests":
+                for _ in range(work):
+                    agent.call("session/set_mode", {"sessionId": session, "modeId": MODE})
+            else:
+                agent.write(prompt)
+                agent.skip(updates + 1)
 
 
 main()
