@@ -74,7 +74,7 @@ from tests.conversations import (
     text_of,
 )
 
-PATIENCE: Final = 20.0
+PATIENCE: Final = 25.0
 """Seconds that a step with real processes may take on a loaded machine."""
 
 MINIMAL: Final = Agent(name="parrot", version="1.2", title="Polly", prompt=parrot)

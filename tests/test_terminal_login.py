@@ -31,7 +31,7 @@ from tests.conversations import CWD, make_client
 
 PROGRAMS: Final = str(Path(__file__).parent / "peers" / "login_programs.py")
 
-PATIENCE: Final = 20.0
+PATIENCE: Final = 60.0
 """Seconds that a step with real processes may take on a loaded machine."""
 
 METHOD: Final = AuthMethodTerminal(
