@@ -304,8 +304,10 @@ def unreadable(reason: str, head: bytes, tail: bytes) -> InvalidMessage:
         return InvalidMessage(reason, request_id, is_response=True)
     if b"method" in keys and b"id" not in keys:
         return InvalidMessage(reason)
-    is_call = request_id is not None
-    return InvalidMessage(reason, request_id, RequestError.invalid_request(reason), is_call)
+    is_call = request_id is not None and bool(keys & {b"method", b"params"})
+    return InvalidMessage(
+        reason, request_id if is_call else None, RequestError.invalid_request(reason), is_call=is_call
+    )
 
 
 def _no_json(reason: str, frame: bytes) -> InvalidMessage:

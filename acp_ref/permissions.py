@@ -192,7 +192,8 @@ def answer_with(kind: PermissionOptionKind) -> AskPermission:
 def same_call(tool_call: ToolCallUpdate) -> str | None:
     """A key that two tool calls share when they show the same to the user, in all but their id and progress.
 
-    None, which is never remembered, for a call that shows no more than a title: it may stand for anything.
+    None, which is never remembered, for a call that shows no more than a title, which may stand for anything, and for
+    one that is nested too deeply to be compared.
     """
     if not tool_call.title or not (
         tool_call.content or tool_call.locations or tool_call.raw_input not in (UNSET, None, {}, [], "")
@@ -200,7 +201,10 @@ def same_call(tool_call: ToolCallUpdate) -> str | None:
         return None
     shown = attrs.evolve(tool_call, tool_call_id=ToolCallId(""), status=None, raw_output=UNSET, meta=None)
     # Unlike ==, repr tells true from 1. An agent that reorders its keys is asked for again, which is the safe side.
-    return hashlib.sha256(repr(shown).encode("utf-8", "surrogatepass")).hexdigest()
+    try:
+        return hashlib.sha256(repr(shown).encode("utf-8", "surrogatepass")).hexdigest()
+    except RecursionError:  # input that is nested as deeply as can be read
+        return None
 
 
 @final

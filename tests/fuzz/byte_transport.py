@@ -95,13 +95,20 @@ def chunked(rng: Random, data: bytes) -> list[bytes]:
     return pieces
 
 
-def byte_transport_pair(rng: Random) -> tuple[ByteTransport, ByteTransport]:
-    """Two ends joined; what one sends arrives at the other in chunks of any size."""
+def byte_transport_pair(rng: Random, nursery: trio.Nursery) -> tuple[ByteTransport, ByteTransport]:
+    """Two ends joined; what one sends arrives at the other in chunks of any size, at once or some time later.
+
+    ``nursery`` carries it: cancel that in the end.
+    """
     one, other = ByteTransport(), ByteTransport()
     for near, far in ((one, other), (other, one)):
-
-        def deliver(frames: Sequence[bytes], far: ByteTransport = far) -> None:
-            far.feed(*chunked(rng, b"".join(frame + b"\n" for frame in frames)))
-
-        near.on_send = deliver
+        to_carry, carried = trio.open_memory_channel[bytes](float("inf"))
+        near.on_send = lambda frames, to_carry=to_carry: to_carry.send_nowait(b"\n".join([*frames, b""]))
+        nursery.start_soon(_carry, rng, carried, far)
     return one, other
+
+
+async def _carry(rng: Random, carried: trio.MemoryReceiveChannel[bytes], far: ByteTransport) -> None:
+    async for data in carried:
+        await trio.sleep(rng.choice([0, 0, 0, 0.1, 1]))
+        far.feed(*chunked(rng, data))

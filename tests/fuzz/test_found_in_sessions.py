@@ -283,3 +283,26 @@ async def test_terminals_end_with_their_session_also_when_the_agent_does_not_ans
             gives_up.cancel()
             assert (await peer.receive())["method"] == "$/cancel_request"
             assert (await peer.receive())["id"] == "w"
+
+
+async def test_permission_is_asked_for_a_tool_call_that_is_nested_as_deeply_as_can_be_read() -> None:
+    async with (
+        open_scripted_agent(client(), agent_capabilities=CAPABILITIES) as (side, peer),
+        trio.open_nursery() as nursery,
+    ):
+
+        async def open_session() -> None:
+            async with side.new_session(CWD):
+                await done.wait()
+
+        done = trio.Event()
+        nursery.start_soon(open_session)
+        await peer.answer(await peer.receive(), {"sessionId": "s"})
+        await peer.send_frame(
+            b'{"jsonrpc":"2.0","id":1,"method":"session/request_permission","params":{"sessionId":"s","toolCall":{'
+            b'"toolCallId":"t","title":"deep","rawInput":%b},"options":[{"optionId":"n","name":"","kind":"reject_once"}]}}'
+            % (b"[" * 1000 + b"]" * 1000)
+        )
+        assert result_of(await peer.receive()) == {"outcome": {"outcome": "selected", "optionId": "n"}}
+        done.set()
+        await peer.answer(await peer.receive(), {})
