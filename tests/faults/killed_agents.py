@@ -26,7 +26,7 @@ SESSIONS: Final = 3
 LATEST: Final = 0.4
 """Seconds after its start that an agent lives at most."""
 
-PROMPTS: Final = ("/stream 300", "long " * 40_000, "/title The title is {}", "/plan", "/stream 50", "/mode code")
+PROMPTS: Final = ("/stream 300", "long " * 100_000, "/title The title is {}", "/plan", "/stream 50", "/mode code")
 """What is said in each session, over and over: many updates, one that takes the disk a while, and all sorts."""
 
 

@@ -105,7 +105,7 @@ def soon(observe: Callable[[], object], *, within: float = 2.0) -> object:
     """What ``observe`` returns once that is empty, or after ``within`` seconds."""
     deadline = time.monotonic() + within
     while (seen := observe()) and time.monotonic() < deadline:
-        time.sleep(0.005)
+        time.sleep(0.02)
     return seen
 
 
@@ -113,7 +113,7 @@ async def until(observe: Callable[[], object], *, within: float = 10.0) -> None:
     """Wait until ``observe`` returns something: for what other processes do."""
     with trio.fail_after(within):
         while not observe():  # noqa: ASYNC110 - nothing tells when
-            await trio.sleep(0.01)
+            await trio.sleep(0.03)
 
 
 @asynccontextmanager
