@@ -32,6 +32,7 @@ __all__ = [
     "Unreadable",
     "decode",
     "dumps",
+    "dumps_checked",
     "encode_error",
     "encode_notification",
     "encode_request",
@@ -169,11 +170,15 @@ def dumps(value: object) -> bytes:
         return orjson.dumps(value, option=_OPTIONS)
     except TypeError:
         # Lone surrogates, integers beyond 64 bits and nesting beyond orjson's bound are JSON all the same.
-        return _dumps_checked(value)
+        return dumps_checked(value)
 
 
-def _dumps_checked(value: object) -> bytes:
-    """As :func:`dumps`, slower: it refuses NaN and Infinity, which orjson writes as null."""
+def dumps_checked(value: object) -> bytes:
+    """As :func:`dumps`, slower, for values that no converter has seen: it refuses NaN and Infinity.
+
+    Raises:
+      ValueError: ``value`` is not JSON, or too deeply nested.
+    """
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     except (TypeError, ValueError, RecursionError) as exc:
@@ -347,4 +352,4 @@ def encode_error(request_id: RequestId, error: RequestError) -> bytes:
     body: JSONObject = {"code": int(error.code), "message": error.message}
     if error.has_data:
         body["data"] = error.data
-    return _dumps_checked({"jsonrpc": "2.0", "id": request_id, "error": body})
+    return dumps_checked({"jsonrpc": "2.0", "id": request_id, "error": body})

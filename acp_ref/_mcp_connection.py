@@ -37,7 +37,7 @@ from urllib.parse import urlsplit
 
 import trio
 
-from acp_ref._jsonrpc import JSONObject, dumps, loads
+from acp_ref._jsonrpc import JSONObject, dumps_checked, loads
 from acp_ref._mcp_types import (
     Handshake,
     McpRequestError,
@@ -393,6 +393,6 @@ def _secrets(server: McpServer) -> list[str]:
 
 def _plain(value: JSONObject) -> JSONObject:
     """``value`` as a peer would read it: a lone surrogate, for one, would break the transport for all."""
-    read = loads(dumps(value))
+    read = loads(dumps_checked(value))
     assert isinstance(read, dict)
     return read

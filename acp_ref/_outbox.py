@@ -72,6 +72,7 @@ class Outbox:
             self.writes += 1
             self.frames_sent += len(batch)
             await send(batch)
+            del batch  # or an idle connection would keep the last of it
 
     def close(self) -> None:
         """Take nothing more. The writer ends when it has written what is there."""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, Generic, TypeAlias, final
 import attrs
 from typing_extensions import TypeVar
 
+from acp_ref._framing import DEFAULT_MAX_FRAME_BYTES
 from acp_ref.agent_session import AgentSession
 from acp_ref.authentication import Authentication
 from acp_ref.connection import Connection, FrameHook
@@ -279,6 +280,7 @@ async def serve_agent(
     on_report: Callable[[Report], None] = log_report,
     on_frame: FrameHook | None = None,
     strict: bool = False,
+    max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES,
 ) -> None:
     """Serve ``agent`` until the client closes the connection; then every session is closed and it returns.
 
@@ -288,9 +290,10 @@ async def serve_agent(
       on_report: hears of everything that is ignored, salvaged or fails without an answer.
       on_frame: sees every message, both ways.
       strict: refuse messages with faults that the schema tolerates, instead of mending and reporting them (D-28).
+      max_frame_bytes: the longest message that is read from stdin, 128 MiB by default; a longer one fails alone (D-34).
     """
     if transport is not None:
         await AgentSide(agent, transport, on_report=on_report, on_frame=on_frame, strict=strict).connection.run()
         return
-    async with open_stdio() as stdio:
+    async with open_stdio(max_frame_bytes=max_frame_bytes) as stdio:
         await AgentSide(agent, stdio, on_report=on_report, on_frame=on_frame, strict=strict).connection.run()

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, TypeVar, cast, final
 import attrs
 import trio
 
+from acp_ref._framing import DEFAULT_MAX_FRAME_BYTES
 from acp_ref.agent_process import open_agent_transport
 from acp_ref.authentication import TerminalLoginRequired
 from acp_ref.client_side import ClientSide
@@ -160,6 +161,7 @@ async def open_agent_process(
     on_report: Callable[[Report], None] = log_report,
     on_frame: FrameHook | None = None,
     strict: bool = False,
+    max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES,
     start_timeout: float = 60.0,
 ) -> AsyncGenerator[ClientSide, None]:
     """Start an agent, initialize it, and end it with everything it started at the end of the ``with`` block.
@@ -171,6 +173,8 @@ async def open_agent_process(
       stderr: takes what the agent writes to its stderr (TRANS-09); it is read in any case, and its end is kept for
         error messages.
       on_report, on_frame, strict: as for :func:`open_agent`.
+      max_frame_bytes: the longest message that is read from the agent, 128 MiB by default; a longer one fails alone
+        (D-34).
       start_timeout: seconds until it must have answered ``initialize``.
 
     Raises:
@@ -179,8 +183,9 @@ async def open_agent_process(
       trio.TooSlowError: it did not answer ``initialize`` in time.
       UnsupportedProtocolVersion, RequestError, RemoteProtocolError: see :func:`open_agent`.
     """
-    async with open_agent_transport(command, env=env, cwd=cwd, stderr=stderr) as transport:
-        side = ClientSide(client, transport, on_report=on_report, on_frame=on_frame, strict=strict)
+    transport = open_agent_transport(command, env=env, cwd=cwd, stderr=stderr, max_frame_bytes=max_frame_bytes)
+    async with transport as process:
+        side = ClientSide(client, process, on_report=on_report, on_frame=on_frame, strict=strict)
         async with open_connection(side.connection):
             with trio.fail_after(start_timeout):
                 await side.initialize()
@@ -198,6 +203,7 @@ async def use_agent_process(
     on_report: Callable[[Report], None] = log_report,
     on_frame: FrameHook | None = None,
     strict: bool = False,
+    max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES,
     start_timeout: float = 60.0,
 ) -> T:
     """Start an agent as :func:`open_agent_process` does, ``use`` it, and end it; log in between when it needs that::
@@ -229,6 +235,7 @@ async def use_agent_process(
         on_report=on_report,
         on_frame=on_frame,
         strict=strict,
+        max_frame_bytes=max_frame_bytes,
         start_timeout=start_timeout,
     )
     try:

@@ -26,7 +26,7 @@ bug never ends the connection, and nothing of it but "Internal error" reaches th
 from __future__ import annotations
 
 import copy
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Final, Literal, TypeAlias, TypeVar, final
 
@@ -333,12 +333,16 @@ class Connection:
 
     async def _read(self) -> None:
         try:
-            while frames := await self._transport.receive():
-                self._frames_received += len(frames)
-                for frame in frames:
-                    self._handle(frame)
+            while self._handle_all(await self._transport.receive()):  # which leaves nothing here to keep while it waits
+                pass
         except (trio.BrokenResourceError, trio.ClosedResourceError) as exc:
             self._end(exc)
+
+    def _handle_all(self, frames: Sequence[Frame]) -> bool:
+        self._frames_received += len(frames)
+        for frame in frames:
+            self._handle(frame)
+        return bool(frames)
 
     async def _write(self) -> None:
         try:

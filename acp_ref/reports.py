@@ -20,6 +20,14 @@ EXCERPT: Final = 200
 """The longest excerpt of a frame that a report carries, in bytes: enough to recognise it, too short to flood a log."""
 
 
+LONGEST: Final = 2000
+"""The most characters of a reason, a method or a path. The peer may have chosen them."""
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
+
+
 class ReportKind(enum.Enum):
     """What a :class:`Report` is about."""
 
@@ -47,11 +55,11 @@ class Report:
 
     kind: ReportKind
     """What it is about."""
-    reason: str
+    reason: str = attrs.field(converter=_short)
     """What was wrong, for a person to read."""
-    method: str | None = None
+    method: str | None = attrs.field(default=None, converter=attrs.converters.optional(_short))
     """The method of the message, when it has one."""
-    path: str | None = None
+    path: str | None = attrs.field(default=None, converter=attrs.converters.optional(_short))
     """The JSON path of the fault, such as ``$.params.mcpServers[0].env``."""
     excerpt: bytes = b""
     """The beginning of the frame, at most :data:`EXCERPT` bytes."""

@@ -22,6 +22,7 @@ import os
 import re
 import stat
 from collections.abc import Iterable
+from itertools import islice
 from typing import Final
 
 import attrs
@@ -40,6 +41,9 @@ __all__ = [
 
 _ABSOLUTE: Final = re.compile(r"/|[A-Za-z]:[\\/]|\\\\[^\\/]+[\\/]+[^\\/]")
 """POSIX; a Windows drive and a separator (``C:x`` is relative to the drive's directory); UNC: server and share."""
+
+MAX_FAULTS: Final = 20
+"""The most directories that one error names."""
 
 MAX_LINKS: Final = 40
 """The most symbolic links in one path, as in Linux. It ends loops."""
@@ -81,15 +85,15 @@ def check_additional_directories(directories: object) -> tuple[str, ...]:
     """``directories``, when they are absolute paths, one and all (SETUP-61, SETUP-64).
 
     Raises:
-      RequestError: -32602, with every entry that is none. No entry is ever dropped.
+      RequestError: -32602, with every entry that is none, or the first ones of many. No entry is ever dropped.
     """
     where = "$.additionalDirectories"
     if not isinstance(directories, (list, tuple)):
         raise RequestError.invalid_params(f"{where}: expected array")
     entries: list[object] = [*directories]
-    faults = [f"{where}[{index}]: {fault}" for index, entry in enumerate(entries) if (fault := _fault(entry))]
-    if faults:
-        raise RequestError.invalid_params(*faults)
+    faults = (f"{where}[{index}]: {fault}" for index, entry in enumerate(entries) if (fault := _fault(entry)))
+    if told := [*islice(faults, MAX_FAULTS)]:
+        raise RequestError.invalid_params(*told)
     return tuple(entry for entry in entries if isinstance(entry, str))
 
 

@@ -15,7 +15,7 @@ import trio
 import trio.testing
 
 from acp_ref._framing import Frame
-from acp_ref._jsonrpc import JSON, JSONObject, dumps, loads
+from acp_ref._jsonrpc import JSON, JSONObject, dumps_checked, loads
 from acp_ref.agent import Agent, AgentSide
 from acp_ref.client import Client
 from acp_ref.client_side import ClientSide
@@ -49,8 +49,8 @@ class ScriptedPeer:
         self._ended = False
 
     async def send(self, *messages: object) -> None:
-        """Send messages, all in one piece."""
-        await self._transport.send([dumps(message) for message in messages])
+        """Send messages, all in one piece. Raises ValueError when one is not JSON; see :meth:`send_frame` for those."""
+        await self._transport.send([dumps_checked(message) for message in messages])
 
     async def send_frame(self, *frames: bytes) -> None:
         """Send frames as they are, all in one piece."""

@@ -63,8 +63,8 @@ class Salvage:
 def structure_hook(t: TypeForm[T]) -> Callable[[JSON], T]:
     """What reads a ``t``: a class or union of :mod:`acp_ref.schema`, or the alias ``JSON`` or ``JSONObject``.
 
-    It raises :class:`InvalidPayload`, with every fault in it. Where a ``t`` is an object, None is read as ``{}``: so
-    may empty params (D-35) and empty results (D-36, SETUP-14, FS-07) come.
+    It raises :class:`InvalidPayload`, with every fault in it, or the first ones of many. Where a ``t`` is an object,
+    None is read as ``{}``: so may empty params (D-35) and empty results (D-36, SETUP-14, FS-07) come.
     """
     hook = _structure_hooks.get(t)
     if hook is None:

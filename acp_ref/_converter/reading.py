@@ -102,7 +102,10 @@ class Reader:
             try:
                 good.append(one(value, None))
             except Exception as exc:
-                bad.append(_at(index, _mend(exc) if sift else exc))
+                if self._report:
+                    bad.append(_at(index, _mend(exc) if sift else exc))
+                    if len(bad) == wire.MAX_FAULTS:
+                        break
         if self._report:
             raise ExceptionGroup("", bad)
         self.salvaged = True
@@ -121,6 +124,8 @@ class Reader:
                     good[key] = one(member, None)
                 except Exception as exc:
                     bad.append(_at(key, exc))
+                    if len(bad) == wire.MAX_FAULTS:
+                        break
             if bad:
                 raise ExceptionGroup("", bad)
             return good

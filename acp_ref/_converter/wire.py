@@ -58,6 +58,9 @@ _KINDS: Final[Mapping[type, str]] = {
     NoneType: "null",
 }
 
+MAX_FAULTS: Final = 20
+"""The most faults that are told of one list or object: enough to see what is wrong, and little work for a million."""
+
 WHOLE: Final = ""
 """The wire name of a flattened field: the object that it lies in."""
 
