@@ -106,7 +106,7 @@ async def test_a_conversation_through_threads_is_the_same_as_any_other(tmp_path:
 
 
 @pytest.mark.field_note(11, 13)
-@pytest.mark.spec("TRANS-13")
+@pytest.mark.spec("TRANS-12")
 @pytest.mark.parametrize("end", ["input", "SIGTERM"])
 async def test_an_agent_on_threads_ends_in_a_turn_as_any_other(end: str, tmp_path: Path) -> None:
     """Its own thread still waits for input when a signal ends it; and nothing it started may be left."""
