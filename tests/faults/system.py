@@ -60,11 +60,12 @@ def alive(tag: str) -> list[str]:
 
 
 def kill_all(tag: str) -> None:
-    """End at once what has ``tag`` on its command line."""
+    """End what has ``tag`` on its command line, and wait until it is gone."""
     for process in processes().values():
         if tag in process.command and process.pid != os.getpid():
             with suppress(ProcessLookupError):
                 os.kill(process.pid, signal.SIGKILL)
+    soon(lambda: alive(tag))
 
 
 @contextmanager
@@ -101,7 +102,7 @@ def resident_bytes(pid: int) -> int:
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE
 
 
-def soon(observe: Callable[[], object], *, within: float = 2.0) -> object:
+def soon(observe: Callable[[], object], *, within: float = 5.0) -> object:
     """What ``observe`` returns once that is empty, or after ``within`` seconds."""
     deadline = time.monotonic() + within
     while (seen := observe()) and time.monotonic() < deadline:

@@ -216,7 +216,7 @@ class Program:
                         os.kill(process.pid, signum)
                         await trio.sleep(0.3)
                     await process.wait()
-            assert soon(lambda: alive(tag), within=4) == [], self
+            assert soon(lambda: alive(tag), within=10) == [], self
         finally:
             kill_all(tag)
 
@@ -231,7 +231,7 @@ OURS: Final = (
 )
 """Agents that are gone when the client has had the time to end them."""
 
-THEIRS: Final = ("none", "loud,junk", "flood", "servers:ok,stubborn,parent")
+THEIRS: Final = ("none", "loud,junk,flood", "servers:ok,stubborn,parent")
 """Agents that go when their stdin ends, and see to their own children."""
 
 
@@ -244,7 +244,7 @@ async def test_whatever_ends_a_client_nothing_of_its_agents_is_left() -> None:
         *(Program([interrupt, interrupt], habits) for habits in ("stubborn", "flood,parent,stubborn")),
         *(Program([kill], habits) for habits in THEIRS),
         Program([terminate], "none"),
-        *(Program([terminate], habits, reference=True) for habits in ("none", "stubborn", "flood,parent,stubborn")),
+        *(Program([terminate], habits, reference=True) for habits in ("stubborn", "flood,parent,stubborn")),
         *(Program([end], "stubborn", reference=True) for end in (interrupt, hang_up)),
         Program([kill], "none", reference=True),
     ]

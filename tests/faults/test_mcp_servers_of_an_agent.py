@@ -211,5 +211,5 @@ async def test_servers_that_listen_end_with_an_agent_that_is_killed(tmp_path: Pa
         def listening() -> list[str]:
             return [command for command in alive(tag) if any(f"nasty.py {habit} {tag}" in command for habit in GOES)]
 
-        assert soon(listening) == []
+        assert soon(listening, within=10) == []
         kill_all(tag)
