@@ -17,6 +17,7 @@ import pytest
 import trio
 
 from acp_ref._jsonrpc import JSON, JSONObject
+from acp_ref.cli import main
 from acp_ref.mcp_servers import META_KEY
 from tests.conversations import code_of
 from tests.faults.raw_client import RawClient, behind_a_wrapper, open_raw_client, stdio_server
@@ -122,6 +123,14 @@ async def test_a_session_opens_with_the_one_good_server_of_four_and_says_why_the
         await client.result("session/close", sessionId=session_id)
         assert alive(tag) == [], "after the close, while the agent lives"
         assert client.process.poll() is None
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "nan", "inf", "soon"])
+def test_a_deadline_that_is_none_is_refused(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as exited:
+        main(["agent", "--mcp-timeout", text])
+    assert exited.value.code == 2
+    assert f"invalid seconds value: '{text}'" in capsys.readouterr().err
 
 
 # ----------------------------------------------------------------------------------------------- whatever ends them
