@@ -132,7 +132,8 @@ class Incoming:
         for message in held:
             if isinstance(message, jsonrpc.Notification):
                 self.take_notification(message)
-            elif self._held_ids.pop(message.id, None) is message:  # not cancelled meanwhile
+            elif self._held_ids.get(message.id) is message:  # not cancelled meanwhile
+                del self._held_ids[message.id]
                 self.take_request(message)
 
     async def wait_released(self, timeout: float) -> None:

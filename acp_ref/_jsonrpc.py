@@ -181,7 +181,9 @@ def dumps_checked(value: object) -> bytes:
     """
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    except (TypeError, ValueError, RecursionError) as exc:
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    except (TypeError, ValueError) as exc:
         raise ValueError(f"not JSON: {exc}") from exc
     return _SURROGATE.sub("\ufffd", text).encode()
 
@@ -298,6 +300,10 @@ def _outline(head: bytes, tail: bytes) -> tuple[set[bytes], RequestId]:
     return keys, None
 
 
+def _is_response(keys: set[bytes]) -> bool:
+    return b"method" not in keys and bool(keys & {b"result", b"error"})
+
+
 def unreadable(reason: str, head: bytes, tail: bytes) -> InvalidMessage:
     """The message that begins with ``head``, ends with ``tail`` and is not read, because of ``reason``.
 
@@ -305,7 +311,7 @@ def unreadable(reason: str, head: bytes, tail: bytes) -> InvalidMessage:
     like a line that is no JSON at all.
     """
     keys, request_id = _outline(head, tail)
-    if keys & {b"result", b"error"}:
+    if _is_response(keys):
         return InvalidMessage(reason, request_id, is_response=True)
     if b"method" in keys and b"id" not in keys:
         return InvalidMessage(reason)
@@ -318,7 +324,7 @@ def unreadable(reason: str, head: bytes, tail: bytes) -> InvalidMessage:
 def _no_json(reason: str, frame: bytes) -> InvalidMessage:
     """D-33; but what began as a response is none the less the only one that its request gets."""
     keys, request_id = _outline(frame[:HEAD_BYTES], b"")
-    if keys & {b"result", b"error"}:
+    if _is_response(keys):
         return InvalidMessage(f"not JSON: {reason}", request_id, is_response=True)
     return InvalidMessage(f"not JSON: {reason}", None, RequestError(ErrorCode.PARSE_ERROR, "Parse error"))
 

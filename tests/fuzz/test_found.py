@@ -193,6 +193,20 @@ async def test_what_waits_behind_an_initialize_that_is_never_answered_is_answere
         assert code_of(await peer.receive()) == ErrorCode.REQUEST_CANCELLED
 
 
+async def test_an_id_that_is_free_again_while_the_first_request_waits_behind_an_initialize_is_a_new_request() -> None:
+    setting = Setting(CLIENT)
+    async with setting.open(initialized=False) as (connection, peer):
+        await connection.send_request(INITIALIZE, InitializeRequest(protocol_version=ProtocolVersion(1)))
+        question = await peer.receive()
+        await peer.request(3, "_test/echo", "first")
+        await peer.notify("$/cancel_request", {"requestId": 3})
+        assert code_of(await peer.receive()) == ErrorCode.REQUEST_CANCELLED
+        await peer.request(3, "_test/echo", "second")
+        await peer.answer(question, {"protocolVersion": 1})
+        assert result_of(await peer.receive()) == "second"
+        assert await peer.receive_all() == []
+
+
 async def test_many_requests_behind_an_initialize_cost_linear_time() -> None:
     transport = ByteTransport()
     connection = Connection(transport, AGENT, Setting(AGENT).handlers)
