@@ -108,6 +108,7 @@ class ClientSide:
     ) -> None:
         self._client = client
         self._sessions: dict[SessionId, ClientSession] = {}
+        self._left_open: set[SessionId] = set()  # loaded by the agent for callers who had given up
         self._updates = SessionUpdates(self._sessions, client.capabilities())
         self._logins = Logins(self, client.choose_login)
         self._initialized: InitializeResponse | None = None
@@ -339,8 +340,10 @@ class ClientSide:
                 if settled.error is None:
                     session.state.opened(settled.outcome())
                     session.setup_meta = settled.outcome().meta
-                    if settled.abandoned and session_id not in self._sessions:  # nobody will close it any more
-                        self.connection.nursery.start_soon(session.aclose)
+                    self._left_open.discard(session_id)
+                    if settled.abandoned:
+                        self._left_open.add(session_id)
+                        self._forget(session)
 
             try:
                 await (await self.connection.send_request(method, request, on_settled=settle)).wait()
@@ -431,6 +434,10 @@ class ClientSide:
     def _forget(self, session: ClientSession) -> None:
         if self._sessions.get(session.id) is session:
             del self._sessions[session.id]
+        # Unless another call for it is under way, nobody else will close it at the agent.
+        if session.id in self._left_open and session.id not in self._sessions and not self.connection.ended:
+            self._left_open.discard(session.id)
+            self.connection.nursery.start_soon(session.aclose)
 
     @asynccontextmanager
     async def _open(self, session: ClientSession) -> AsyncGenerator[ClientSession, None]:

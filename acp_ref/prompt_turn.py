@@ -220,7 +220,8 @@ class PromptTurn(Generic[S]):
         request = RequestPermissionRequest(
             session_id=self.session.id, tool_call=tool_call, options=[*options], meta=self.trace_meta
         )
-        return await decide(self.session.connection.request(REQUEST_PERMISSION, request), options)
+        connection = self.session.connection
+        return await decide(connection.request(REQUEST_PERMISSION, request), options, connection.report)
 
     def end(self) -> None:
         """No update of the turn can follow; called by the library before the answer."""

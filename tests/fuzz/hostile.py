@@ -27,7 +27,7 @@ from acp_ref.handlers import Handlers
 from acp_ref.methods import extension_method, extension_notification
 from acp_ref.permissions import default_options
 from acp_ref.prompt_turn import PromptTurn
-from acp_ref.reports import Report
+from acp_ref.reports import Report, ReportKind
 from acp_ref.requests import IncomingRequest
 from acp_ref.schema import (
     ElicitationAccept,
@@ -187,7 +187,8 @@ def _check(
 
 def failures(reports: Sequence[Report]) -> list[BaseException]:
     """What was raised inside and not on purpose."""
-    return [report.error for report in reports if report.error is not None and not _is_intended(report.error)]
+    failed = [report.error for report in reports if report.kind is ReportKind.HANDLER_FAILED]
+    return [error for error in failed if error is not None and not _is_intended(error)]
 
 
 def _is_intended(error: BaseException) -> bool:

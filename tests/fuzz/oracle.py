@@ -22,8 +22,12 @@ __all__ = ["Expected", "Fault", "check_answers", "expect", "read_sent"]
 READER_DEPTH: Final = 20_000
 _RESPONSE: Final = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{[^{\[]*"(?:result|error)"\s*:')
 """The beginning of a response, in text that is no JSON."""
-_USUAL: Final = re.compile(rb'\{"jsonrpc"\s*:\s*"2\.0"\s*,\s*"id"\s*:\s*[^{\[,]{1,100},\s*"method"\s*:')
+_USUAL_REQUEST: Final = re.compile(rb'\{"jsonrpc"\s*:\s*"2\.0"\s*,\s*"id"\s*:\s*[^{\[,]{1,100},\s*"method"\s*:')
 """The beginning of a request as everybody writes it."""
+_USUAL_SILENT: Final = re.compile(
+    rb'\{"jsonrpc"\s*:\s*"2\.0"\s*,\s*(?:"id"\s*:\s*[^{\[,]{1,100},\s*"(?:result|error)"|"method"\s*:\s*"[^"\\]*",\s*"params")\s*:'
+)
+"""The same of a response and of a notification."""
 INT64: Final = range(-(2**63), 2**63)
 
 Id: TypeAlias = tuple[str, JSON]
@@ -46,10 +50,9 @@ class Expected:
     """What is no message: an agent answers each with an error and a null id."""
     unreadable: Counter[Id] = attrs.field(factory=Counter["Id"])
     """Right but beyond what the other side reads: each is answered once, with its id or a null one."""
-    doubtful: int = 0
-    """Other messages beyond it: whether they need an answer cannot be told when their parts come in odd order."""
     unread: int = 0
-    """What is too long to be read and is no message or an odd one: what it looks like at its ends is not what it is."""
+    """What is beyond it and odd as well, such as a request with its parts in another order: what it looks like at its
+    ends is not what it is, so it may be answered or not."""
 
 
 class _Beyond(Exception):
@@ -118,7 +121,8 @@ def kind_of(frame: bytes) -> tuple[Literal["call", "junk", "silent", "unreadable
                 unreadable = True
                 value = _read(frame, beyond=True)
         except ValueError:
-            return ("doubtful" if _RESPONSE.match(frame) else "junk"), NULL
+            beginning = _RESPONSE.match(frame)
+            return ("doubtful" if beginning is not None and b'"method"' not in beginning[0] else "junk"), NULL
         if _depth(value) > 800:
             unreadable = True
     if not isinstance(value, dict):
@@ -150,22 +154,15 @@ def expect(frames: Sequence[bytes], max_frame_bytes: int = sys.maxsize) -> Expec
     expected = Expected()
     for frame in frames:
         kind, request_id = kind_of(frame)
-        if len(frame) > max_frame_bytes:
-            if kind == "call" and _USUAL.match(frame):
-                expected.unreadable[request_id] += 1
-            elif kind == "silent":
-                expected.doubtful += 1
-            else:
-                expected.unread += 1
-            continue
-        if kind == "call":
+        too_long = len(frame) > max_frame_bytes
+        if kind == "unreadable" or (kind == "call" and too_long and _USUAL_REQUEST.match(frame)):
+            expected.unreadable[request_id] += 1
+        elif kind == "doubtful" or too_long:
+            expected.unread += not (kind in ("silent", "doubtful") and _USUAL_SILENT.match(frame))
+        elif kind == "call":
             expected.calls[request_id] += 1
         elif kind == "junk":
             expected.junk += 1
-        elif kind == "unreadable":
-            expected.unreadable[request_id] += 1
-        elif kind == "doubtful":
-            expected.doubtful += 1
     return expected
 
 
@@ -230,7 +227,7 @@ def check_answers(expected: Expected, sent: Sequence[bytes], *, answers_junk: bo
             owed_nulls += asked - said  # the id was in use: refused under a null id
         else:
             spare -= min(said - asked, by_unreadable)
-    least, most = owed_nulls + (spare if answers_junk else 0), owed_nulls + spare + expected.doubtful + unread
+    least, most = owed_nulls + (spare if answers_junk else 0), owed_nulls + spare + unread
     if not least <= nulls <= most:
         raise Fault(f"{nulls} answers have a null id, and {least} to {most} were due")
     return total

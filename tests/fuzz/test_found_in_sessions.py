@@ -9,13 +9,13 @@ import pytest
 import trio
 import trio.testing
 
-from acp_ref._jsonrpc import JSONObject
+from acp_ref._jsonrpc import JSON, JSONObject
 from acp_ref.agent import Agent
 from acp_ref.agent_session import AgentSession, SessionOrigin
 from acp_ref.client import Client
 from acp_ref.client_session import ClientSession
-from acp_ref.errors import ErrorCode, RemoteProtocolError
-from acp_ref.permissions import answer_with
+from acp_ref.errors import ErrorCode, RemoteProtocolError, RequestError
+from acp_ref.permissions import answer_with, default_options
 from acp_ref.prompt_turn import PromptTurn
 from acp_ref.reports import Report, ReportKind
 from acp_ref.schema import (
@@ -26,6 +26,8 @@ from acp_ref.schema import (
     SessionModeState,
     SessionUpdate,
     StopReason,
+    ToolCallId,
+    ToolCallUpdate,
 )
 from acp_ref.session_store import MemoryStore
 from acp_ref.testing import open_scripted_agent
@@ -254,6 +256,48 @@ async def test_a_session_loaded_for_a_caller_that_gave_up_is_closed_at_the_agent
         closing = await peer.receive()
         assert (closing["method"], closing["params"]) == ("session/close", {"sessionId": "s"})
         await peer.answer(closing, {})
+
+
+async def test_so_is_one_that_another_caller_failed_to_load_meanwhile() -> None:
+    async with open_scripted_agent(client(), agent_capabilities=CAPABILITIES) as (side, peer):
+
+        async def load() -> None:
+            async with side.load_session(SessionId("s"), CWD):
+                pass
+
+        async with trio.open_nursery() as gives_up:
+            gives_up.start_soon(load)
+            first = await peer.receive()
+            gives_up.cancel_scope.cancel()
+        await peer.receive()  # $/cancel_request
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_fails, load)
+            second = await peer.receive()
+            await peer.answer(first, {})
+            assert await peer.receive_all() == []
+            error: JSON = {"code": -32603, "message": "no"}
+            await peer.send({"id": second["id"], "error": error})
+            closing = await peer.receive()
+            assert closing["method"] == "session/close"
+            await peer.answer(closing, {})
+
+
+async def _fails(load: Callable[[], Awaitable[None]]) -> None:
+    with pytest.raises(RequestError):
+        await load()
+
+
+async def test_a_permission_that_makes_no_sense_goes_to_the_hook_for_reports() -> None:
+    async def ask(turn: PromptTurn[None]) -> StopReason:
+        call = ToolCallUpdate(tool_call_id=ToolCallId("t"), title="may I?")
+        return StopReason.END_TURN if await turn.request_permission(call, default_options()) else StopReason.REFUSAL
+
+    reports: list[Report] = []
+    async with client_of(Agent(name="agent", version="1", prompt=ask), reports=reports) as peer:
+        await peer.request("p", "session/prompt", prompt(await new_session(peer), "hello"))
+        await peer.answer(await peer.receive(), {"outcome": {"outcome": "selected", "optionId": "never offered"}})
+        assert result_of(await peer.receive()) == {"stopReason": "refusal"}
+    assert [report.kind for report in reports] == [ReportKind.INVALID]
 
 
 async def test_terminals_end_with_their_session_also_when_the_agent_does_not_answer_its_close() -> None:

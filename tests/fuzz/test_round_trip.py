@@ -31,17 +31,18 @@ NAMES = [name.removeprefix("<class 'acp_ref.schema.").removesuffix("'>")[:60] fo
 @given(st.data())
 @pytest.mark.parametrize("t", [t for _, t in PAYLOADS], ids=NAMES)
 def test_params_and_results_come_back_as_they_were(t: TypeForm[object], data: st.DataObject) -> None:
-    _check_round_trip(t, data)
+    check_round_trip(t, data)
 
 
 @examples(5)
 @given(st.data())
 @pytest.mark.parametrize("t", classes(), ids=lambda t: t.__name__)
 def test_every_class_comes_back_as_it_was(t: TypeForm[object], data: st.DataObject) -> None:
-    _check_round_trip(t, data)
+    check_round_trip(t, data)
 
 
-def _check_round_trip(t: TypeForm[object], data: st.DataObject) -> None:
+def check_round_trip(t: TypeForm[object], data: st.DataObject) -> None:
+    """Draw a ``t``, and send it there and back."""
     value = data.draw(values(t))
     raw = unstructure(t, value)
     back = structure(t, loads(dumps(raw)))
