@@ -9,7 +9,7 @@ pieces and joined when somebody reads it, so that the cost of an update does not
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TypeAlias, final
 
 import attrs
@@ -50,7 +50,7 @@ class MessageRole(enum.Enum):
 class Message:
     """A message, as far as it has come."""
 
-    __slots__ = ("_blocks", "_fresh", "append", "message_id", "refused", "role")
+    __slots__ = ("_blocks", "_fresh", "_limit", "message_id", "refused", "role")
 
     role: MessageRole
     """Whose it is."""
@@ -58,8 +58,6 @@ class Message:
     """What the agent calls it, if it gave it an id (PROMPT-11)."""
     refused: bool
     """Whether the agent forgot it with the turn it refused (PROMPT-18)."""
-    append: Callable[[ContentBlock], None]
-    """Takes one more chunk. A plain list's, for there may be tens of thousands a second."""
 
     def __init__(
         self, role: MessageRole, message_id: MessageId | None = None, content: Sequence[ContentBlock] = ()
@@ -68,11 +66,23 @@ class Message:
         self.message_id = message_id
         self.refused = False
         self._blocks = [*content]
-        self._fresh: list[ContentBlock] = []  # chunks that nobody has read yet
-        self.append = self._fresh.append
+        self._fresh: list[ContentBlock] = []  # chunks that were not joined yet
+        self._limit = 1024
 
     def __repr__(self) -> str:
         return f"<Message {self.role.value} {self.text!r}>"
+
+    def append(self, block: ContentBlock) -> None:
+        """Take one more chunk; there may be tens of thousands a second.
+
+        Chunks are joined when somebody reads them, or when as many have come as were joined before: each byte is
+        copied a few times at most, and of a long message only half is kept in pieces.
+        """
+        fresh = self._fresh
+        fresh.append(block)
+        if len(fresh) >= self._limit:
+            self._join()
+            self._limit *= 2
 
     @property
     def content(self) -> Sequence[ContentBlock]:
