@@ -14,8 +14,8 @@ import pytest
 import trio
 
 from acp_ref._jsonrpc import JSONObject
-from tests.conversations import code_of
-from tests.faults.killed_agents import Fates, kill_one
+from tests.conversations import code_of, prompt
+from tests.faults.killed_agents import Fates, kill_one, read_journal
 from tests.faults.raw_client import AGENT, RawClient, open_raw_client, said, stdio_server
 from tests.faults.system import alive, kill_all, nothing_left
 
@@ -40,6 +40,41 @@ async def test_agents_killed_in_their_turns_lose_nothing_that_was_shown(tmp_path
         nursery.start_soon(kill_some, "two")
     assert fates.kills == KILLS
     assert fates.updates > 100
+
+
+def kill_when_larger(pid: int, file: Path, size: int) -> None:
+    while file.stat().st_size < size:
+        pass
+    os.kill(pid, signal.SIGKILL)
+
+
+async def test_the_torn_last_line_of_an_agent_killed_in_a_write_costs_that_line_and_no_more(tmp_path: Path) -> None:
+    sessions = tmp_path / "sessions"
+    huge = "huge " * 10_000_000
+    async with nothing_left():
+        for _ in range(5):
+            async with open_raw_client(sessions) as client:
+                session_id = await client.new_session("/")
+                assert await client.say(session_id, "hello") == "hello"
+                journal = sessions / f"{session_id}.jsonl"
+                async with trio.open_nursery() as nursery:
+                    watch = trio.to_thread.run_sync
+                    nursery.start_soon(watch, kill_when_larger, client.pid, journal, 2_000_000)
+                    await client.request("session/prompt", **prompt(session_id, huge))
+                await client.ended()
+            header, updates, torn = read_journal(journal)
+            assert header is not None
+            async with open_raw_client(sessions) as client:
+                assert (await load(client, session_id)).startswith("hello")
+                assert await client.say(session_id, "again") == "again"
+            _, mended, still_torn = read_journal(journal)
+            assert not still_torn
+            assert mended[: len(updates)] == updates
+            assert mended[-1]["content"] == {"type": "text", "text": "again"}
+            if torn:
+                break
+        else:
+            pytest.skip("this disk writes too fast")
 
 
 # -------------------------------------------------------------------------------------------------------- the disk
