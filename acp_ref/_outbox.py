@@ -2,8 +2,8 @@
 
 A frame goes into the outbox in one step that cannot be interrupted, and from there only the writer touches it. So
 whoever is cancelled, a frame is on the wire whole or not at all. The outbox is bounded by bytes: below the bound
-:meth:`Outbox.send` does not yield, at or above it waits *before* it puts its frame in. :meth:`Outbox.put` never waits;
-it is for answers, whose number the peer decides.
+:meth:`Outbox.wait_for_room` does not yield, and at or above it whoever sends waits there *before* the frame is put in.
+:meth:`Outbox.put` never waits; alone it is for answers, whose number the peer decides.
 
 The writer sleeps while there is nothing to write, is woken by the first frame, and takes everything that has gathered
 by the time it runs: one frame alone leaves at the next turn of the scheduler, a burst leaves in few writes. While one
@@ -51,12 +51,11 @@ class Outbox:
             self._idle = False
             self._writer.unpark()
 
-    async def send(self, frame: bytes) -> None:
-        """Queue ``frame`` once fewer bytes than the bound are queued. A checkpoint only in that it can be cancelled."""
+    async def wait_for_room(self) -> None:
+        """Wait until fewer bytes than the bound are queued. A checkpoint only in that it can be cancelled."""
         await trio.lowlevel.checkpoint_if_cancelled()
         while self.queued_bytes >= self._high_water and not self._closed:
             await self._room.park()
-        self.put(frame)
 
     async def write(self, send: Callable[[Sequence[bytes]], Awaitable[None]]) -> None:
         """The writer: hand everything queued to ``send``, for ever, or until :meth:`close` and all is written."""

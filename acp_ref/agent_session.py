@@ -196,13 +196,12 @@ class AgentSession(Generic[S]):
           ValueError: the update breaks the schema. Nothing was sent.
           trio.BrokenResourceError, trio.ClosedResourceError: the connection or the session is over.
         """
-        body = self._record(update)
-        frame = self._prefix + body + b"}}"
-        if self._held is not None:
-            self._held.append(frame)  # the setup is not answered yet
+        if self._held is not None:  # the setup is not answered yet
+            self.put(update)
             await trio.lowlevel.checkpoint()
         else:
-            await self.connection.send_frame(frame)
+            await self.connection.wait_for_room()  # before it is recorded: whoever is cancelled here has said nothing
+            self.put(update)
 
     def put(self, update: SessionUpdate) -> None:
         """:meth:`send` without waiting for room, for code that must not be interrupted, such as an ``__aexit__``.
@@ -337,11 +336,11 @@ class AgentSession(Generic[S]):
                     await self._end_turn()
                 await self.mcp.aclose()
                 nursery.cancel_scope.cancel()
-        except Exception as exc:
+        except* Exception as bugs:  # and only they: a cancellation that came with them goes on
             if not started:
                 raise
             self.connection.report(
-                Report(kind=ReportKind.HANDLER_FAILED, reason=f"session {self.id} ended by an error", error=exc)
+                Report(kind=ReportKind.HANDLER_FAILED, reason=f"session {self.id} ended by an error", error=bugs)
             )
         finally:
             self._state = SessionState.CLOSED

@@ -118,6 +118,7 @@ class ClientSession:
         self._on_terminal = on_terminal
         self._turn: ClientTurn | None = None
         self._cancelling = False
+        self._prompt_sent = False
         self._questions: set[trio.CancelScope] = set()
         self._terminals: Terminals | None = None
         self._starting_terminals = trio.Lock()
@@ -179,7 +180,7 @@ class ClientSession:
         if self._turn is not None:
             raise LocalProtocolError("a turn runs in this session")
         turn = self._turn = ClientTurn(self)
-        self._cancelling = False
+        self._cancelling = self._prompt_sent = False
         self.state.begin_turn(blocks)
         request = PromptRequest(session_id=self.id, prompt=blocks, meta=meta)
         try:
@@ -187,6 +188,9 @@ class ClientSession:
         except BaseException:
             self._end_turn(None, None)
             raise
+        self._prompt_sent = True
+        if self._cancelling and not turn.over:
+            self._put_cancellation()
         try:
             yield turn
         except BaseException:
@@ -216,10 +220,14 @@ class ClientSession:
         if self._turn is None or self._cancelling:
             return
         self._cancelling = True
-        self._connection.put_notification(CANCEL, CancelNotification(session_id=self.id))
+        if self._prompt_sent:  # while the prompt still waits for room, a cancellation would overtake it
+            self._put_cancellation()
         self.state.cancel()  # CANCEL-02
         for scope in self._questions:
             scope.cancel()  # CANCEL-03, PERM-05
+
+    def _put_cancellation(self) -> None:
+        self._connection.put_notification(CANCEL, CancelNotification(session_id=self.id))
 
     async def set_mode(self, mode_id: SessionModeId) -> None:
         """Change the session's mode to one that it lists (MODE-04).
@@ -278,7 +286,7 @@ class ClientSession:
     def ask(self, answer: Callable[[], Awaitable[R]], cancelled: R) -> Awaitable[R]:
         """Let ``answer`` put a question of the agent to the user; it is answered ``cancelled`` when the turn is."""
         scope = trio.CancelScope()
-        if self._cancelling:
+        if self._cancelling or self._closed:
             scope.cancel()
         else:
             self._questions.add(scope)
@@ -307,10 +315,14 @@ class ClientSession:
     # ------------------------------------------------------------------------------------------------ life and end
 
     async def terminals(self) -> Terminals:
-        """The session's terminals, made on first use; they end with the session (TERM-17)."""
+        """The session's terminals, made on first use; they end with the session (TERM-17).
+
+        Raises:
+          RequestError: -32002, the session is closed.
+        """
         async with self._starting_terminals:
             if self._terminals is None:
-                self._check_open()
+                self._check_known()
                 show = self._on_terminal
                 terminals = Terminals(
                     cwd=self.cwd,
@@ -318,6 +330,11 @@ class ClientSession:
                     on_report=self._connection.report,
                 )
                 await self._connection.nursery.start(terminals.run)
+                try:
+                    self._check_known()
+                except RequestError:  # closed meanwhile, by one who did not know of them
+                    await terminals.aclose()
+                    raise
                 self._terminals = terminals
             return self._terminals
 
@@ -335,6 +352,8 @@ class ClientSession:
             return
         self._closed = True
         self.cancel()
+        for scope in self._questions:  # those outside of a turn, too
+            scope.cancel()
         try:
             if tell_agent and not self._connection.ended:
                 await self._connection.request(CLOSE_SESSION, CloseSessionRequest(session_id=self.id))
@@ -348,6 +367,10 @@ class ClientSession:
         finally:
             if self._terminals is not None:  # also when the agent does not answer, and the caller gave up
                 await self._terminals.aclose()
+
+    def _check_known(self) -> None:
+        if self._closed:
+            raise RequestError.session_not_found(self.id)
 
     def _check_open(self) -> None:
         if self._closed:

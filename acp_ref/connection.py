@@ -208,17 +208,32 @@ class Connection:
         Raises:
           trio.BrokenResourceError, trio.ClosedResourceError: the connection is over.
         """
-        await self._outbox.send(frame)
+        await self.wait_for_room()
+        self.put_frame(frame)
+
+    async def wait_for_room(self) -> None:
+        """What :meth:`send_frame` does before it queues; until the caller waits again, :meth:`put_frame` does the rest.
+
+        Raises:
+          trio.BrokenResourceError, trio.ClosedResourceError: the connection is over.
+        """
+        await self._outbox.wait_for_room()
         if self._ended is not None:
             raise copy.copy(self._ended)
-        if self._on_frame is not None:
-            self._on_frame("sent", frame)
 
     def put_frame(self, frame: bytes) -> None:
         """Queue a whole encoded message now, without waiting for room; dropped when the connection is over."""
-        if self._on_frame is not None:
-            self._on_frame("sent", frame)
+        self._show("sent", frame)
         self._outbox.put(frame)
+
+    def _show(self, direction: Literal["sent", "received"], frame: bytes) -> None:
+        """Tell the ``on_frame`` hook; a hook that fails is reported and never disturbs the conversation."""
+        if self._on_frame is None:
+            return
+        try:
+            self._on_frame(direction, frame)
+        except Exception as exc:
+            self.report(Report(kind=ReportKind.HANDLER_FAILED, reason="the on_frame hook failed", error=exc))
 
     def statistics(self) -> ConnectionStatistics:
         """What the connection is doing now."""
@@ -372,8 +387,7 @@ class Connection:
             reason = f"a message of {frame.size} bytes is larger than this side accepts"
             self._handle_invalid(jsonrpc.unreadable(reason, frame.head, frame.tail), frame.head)
             return
-        if self._on_frame is not None:
-            self._on_frame("received", frame)
+        self._show("received", frame)
         message = jsonrpc.decode(frame)
         if isinstance(message, jsonrpc.Notification):
             self._incoming.take_notification(message)

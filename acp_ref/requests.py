@@ -77,15 +77,19 @@ class OutgoingRequest(Generic[R]):
     async def wait(self) -> R:
         """Wait for the answer. When the waiting is cancelled, so is the request, and the late answer is dropped (D-08).
 
+        An answer that comes between the cancellation and its delivery is not late: it is returned, or whoever asked
+        would own something that nobody knows of. The caller is cancelled at its next checkpoint.
+
         Raises:
           as :meth:`outcome`.
         """
         try:
             await self._settled.wait()
         except trio.Cancelled:
-            self.abandoned = True
-            self.cancel()
-            raise
+            if not self.settled:
+                self.abandoned = True
+                self.cancel()
+                raise
         return self.outcome()
 
     def cancel(self) -> None:

@@ -203,8 +203,7 @@ class AgentSessions(Generic[S]):
         roots = await self._roots(params)  # SETUP-62: nothing stored comes back by itself
         self._check_mcp_servers(params.mcp_servers)
         session_id = params.session_id
-        old = self._sessions.get(session_id)
-        if old is not None and old.closed:
+        if (old := self._sessions.get(session_id)) is not None and old.closed:
             old = None
         self._check_settled(session_id)
         if old is not None and old.turn_running:
@@ -221,7 +220,9 @@ class AgentSessions(Generic[S]):
                 async with _closing_on_error(session):
                     if origin is SessionOrigin.LOADED:
                         await session.replay()  # SETUP-11, SETUP-13; never for a resume (SETUP-48)
-            journal.set_additional_directories(roots.roots[1:])
+                    if session.closed:
+                        raise RequestError.internal_error()  # its context has failed meanwhile, which was reported
+                    journal.set_additional_directories(roots.roots[1:])
             self._sessions[session_id] = session
             request.on_answered(session.open)
             if old is not None:
