@@ -34,6 +34,11 @@ class Row:
     contenders: Sequence[str] = ()
     """Those it shows, the one that it is about first; all of the work's when it is empty."""
 
+    @property
+    def timed(self) -> bool:
+        """Whether the figure is a time."""
+        return self.unit.startswith(("µs", "ms"))
+
     def result(self, measured: Measured) -> Result:
         """What it came to."""
         names = self.contenders or self.work.names
