@@ -23,7 +23,7 @@ from tests.faults.raw_client import RawClient, open_raw_client, said
 SESSIONS: Final = 3
 """Open at a time, and all in a turn."""
 
-LATEST: Final = 0.4
+LATEST: Final = 0.3
 """Seconds after its start that an agent lives at most."""
 
 PROMPTS: Final = ("/stream 300", "long " * 100_000, "/title The title is {}", "/plan", "/stream 50", "/mode code")

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections import deque
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -39,7 +40,8 @@ class RawClient:
         self.received: Final[list[JSONObject]] = []
         """Everything the agent said, in order."""
         self._stderr = stderr
-        self._buffer = b""
+        self._lines: deque[bytes] = deque()
+        self._unfinished: list[bytes] = []
         self._next_id = 0
         self._answers: dict[JSON, JSONObject] = {}
 
@@ -64,16 +66,19 @@ class RawClient:
 
     async def receive(self) -> JSONObject | None:
         """The agent's next message; None at the end."""
-        while b"\n" not in self._buffer:
+        while not self._lines:
             try:
-                chunk = await self.stdout.receive_some()
+                chunk = bytes(await self.stdout.receive_some())
             except trio.BrokenResourceError:
                 return None
             if not chunk:
                 return None
-            self._buffer += chunk
-        line, _, self._buffer = self._buffer.partition(b"\n")
-        message = json.loads(line)
+            beginning, *lines = chunk.split(b"\n")
+            self._unfinished.append(beginning)
+            if lines:
+                self._lines += [b"".join(self._unfinished), *lines[:-1]]
+                self._unfinished = lines[-1:]
+        message = json.loads(self._lines.popleft())
         assert isinstance(message, dict)
         self.received.append(message)
         if "method" not in message:
@@ -122,7 +127,7 @@ class RawClient:
 
 def said(messages: Sequence[JSONObject], session_id: str, *, kind: str = "agent_message_chunk") -> str:
     """The text that came in chunks of ``kind`` in one session."""
-    text = ""
+    text: list[str] = []
     for message in messages:
         match message:
             case {
@@ -132,8 +137,8 @@ def said(messages: Sequence[JSONObject], session_id: str, *, kind: str = "agent_
                     "update": {"sessionUpdate": str(update), "content": {"text": str(chunk)}},
                 },
             } if (of, update) == (session_id, kind):
-                text += chunk
-    return text
+                text.append(chunk)
+    return "".join(text)
 
 
 def stdio_server(habit: str, tag: str) -> JSONObject:
