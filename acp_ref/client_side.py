@@ -108,7 +108,7 @@ class ClientSide:
     ) -> None:
         self._client = client
         self._sessions: dict[SessionId, ClientSession] = {}
-        self._left_open: set[SessionId] = set()  # loaded by the agent for callers who had given up
+        self._awaited: set[SessionId] = set()  # being loaded or resumed, perhaps for a caller who gave up
         self._updates = SessionUpdates(self._sessions, client.capabilities())
         self._logins = Logins(self, client.choose_login)
         self._initialized: InitializeResponse | None = None
@@ -287,6 +287,7 @@ class ClientSide:
 
         Raises:
           CapabilityError: the agent loads no sessions (SETUP-07, SETUP-08). Nothing was sent.
+          LocalProtocolError: the session is open here, or an earlier call for it is not answered yet. Nothing was sent.
           RequestError: -32002 when there is no such session; and as :meth:`new_session`.
         """
         roots = self._checked(cwd, mcp_servers, additional_directories)
@@ -337,16 +338,17 @@ class ClientSide:
 
             def settle(settled: OutgoingRequest[R]) -> None:
                 session.replaying = False
+                self._awaited.discard(session_id)
                 if settled.error is None:
                     session.state.opened(settled.outcome())
                     session.setup_meta = settled.outcome().meta
-                    self._left_open.discard(session_id)
-                    if settled.abandoned:
-                        self._left_open.add(session_id)
-                        self._forget(session)
+                    if settled.abandoned:  # nobody will close it any more
+                        self.connection.nursery.start_soon(session.aclose)
 
             try:
-                await (await self.connection.send_request(method, request, on_settled=settle)).wait()
+                sent = await self.connection.send_request(method, request, on_settled=settle)
+                self._awaited.add(session_id)
+                await sent.wait()
             except BaseException:
                 self._forget(session)
                 raise
@@ -418,8 +420,8 @@ class ClientSide:
             raise LocalProtocolError(str(exc)) from exc
 
     def _register(self, session_id: SessionId, roots: Roots, *, replaying: bool = False) -> ClientSession:
-        if session_id in self._sessions:
-            raise LocalProtocolError(f"session {session_id} is open already")
+        if session_id in self._sessions or session_id in self._awaited:
+            raise LocalProtocolError(f"session {session_id} is open already, or about to be")
         session = ClientSession(
             session_id,
             roots,
@@ -434,10 +436,6 @@ class ClientSide:
     def _forget(self, session: ClientSession) -> None:
         if self._sessions.get(session.id) is session:
             del self._sessions[session.id]
-        # Unless another call for it is under way, nobody else will close it at the agent.
-        if session.id in self._left_open and session.id not in self._sessions and not self.connection.ended:
-            self._left_open.discard(session.id)
-            self.connection.nursery.start_soon(session.aclose)
 
     @asynccontextmanager
     async def _open(self, session: ClientSession) -> AsyncGenerator[ClientSession, None]:

@@ -22,7 +22,7 @@ from acp_ref.client_session import ClientSession
 from acp_ref.client_side import ClientSide
 from acp_ref.connection import Connection
 from acp_ref.elicitation import ElicitationAnswer, UrlFacts
-from acp_ref.errors import LocalProtocolError, RemoteProtocolError, RequestError
+from acp_ref.errors import LocalProtocolError, RemoteProtocolError, RequestError, UnsupportedProtocolVersion
 from acp_ref.handlers import Handlers
 from acp_ref.methods import extension_method, extension_notification
 from acp_ref.permissions import default_options
@@ -54,7 +54,7 @@ from acp_ref.schema import (
 from acp_ref.session_store import MemoryStore
 from acp_ref.timeline import Message
 from tests.fuzz.byte_transport import ByteTransport, chunked
-from tests.fuzz.oracle import Fault, check_answers, expect
+from tests.fuzz.oracle import Fault, check_answers, expect, read_sent
 from tests.fuzz.words import LIVE, STORED
 
 __all__ = ["PATIENCE", "Intended", "Outcome", "failures", "hear_agent", "hear_client", "run_virtually"]
@@ -405,6 +405,7 @@ async def hear_agent(
     user = _User(rng)
     side = ClientSide(user.client(), transport, on_report=reports.append)
     said: list[bytes] = []
+    hung_up = trio.Event()
 
     def answer(request_id: int, result: JSONObject) -> None:
         said.append(json.dumps({"jsonrpc": "2.0", "id": request_id, "result": result}).encode())
@@ -419,7 +420,10 @@ async def hear_agent(
 
     async def initialize() -> None:
         with suppress(*WHATEVER):
-            await side.initialize()
+            try:
+                await side.initialize()
+            except UnsupportedProtocolVersion:  # whereupon it closes the connection, and answers nothing any more
+                hung_up.set()
 
     async with trio.open_nursery() as application, _served(side.connection, transport):
         application.start_soon(initialize)
@@ -444,6 +448,8 @@ async def hear_agent(
                 if not side.connection.ended:  # a wrong version ends it
                     raise
         await trio.sleep(rng.choice([0, 1, 10]))
+    if hung_up.is_set():
+        return Outcome(len(said), len([read_sent(frame) for frame in transport.sent]))
     return _check(side.connection, transport, reports, said, max_frame_bytes)
 
 

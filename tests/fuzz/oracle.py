@@ -22,10 +22,12 @@ __all__ = ["Expected", "Fault", "check_answers", "expect", "read_sent"]
 READER_DEPTH: Final = 20_000
 _RESPONSE: Final = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{[^{\[]*"(?:result|error)"\s*:')
 """The beginning of a response, in text that is no JSON."""
-_USUAL_REQUEST: Final = re.compile(rb'\{"jsonrpc"\s*:\s*"2\.0"\s*,\s*"id"\s*:\s*[^{\[,]{1,100},\s*"method"\s*:')
+_BEGIN: Final = rb'\{"jsonrpc"\s*:\s*"2\.0"\s*,\s*'
+_ID: Final = rb'"id"\s*:\s*(?:-?\d+|"[^"\\]*")\s*,\s*'
+_USUAL_REQUEST: Final = re.compile(_BEGIN + _ID + rb'"method"\s*:')
 """The beginning of a request as everybody writes it."""
 _USUAL_SILENT: Final = re.compile(
-    rb'\{"jsonrpc"\s*:\s*"2\.0"\s*,\s*(?:"id"\s*:\s*[^{\[,]{1,100},\s*"(?:result|error)"|"method"\s*:\s*"[^"\\]*",\s*"params")\s*:'
+    _BEGIN + rb"(?:" + _ID + rb'"(?:result|error)"|"method"\s*:\s*"[^"\\]*"\s*,\s*"params")\s*:'
 )
 """The same of a response and of a notification."""
 INT64: Final = range(-(2**63), 2**63)

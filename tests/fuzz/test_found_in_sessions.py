@@ -14,7 +14,7 @@ from acp_ref.agent import Agent
 from acp_ref.agent_session import AgentSession, SessionOrigin
 from acp_ref.client import Client
 from acp_ref.client_session import ClientSession
-from acp_ref.errors import ErrorCode, RemoteProtocolError, RequestError
+from acp_ref.errors import ErrorCode, LocalProtocolError, RemoteProtocolError
 from acp_ref.permissions import answer_with, default_options
 from acp_ref.prompt_turn import PromptTurn
 from acp_ref.reports import Report, ReportKind
@@ -258,7 +258,7 @@ async def test_a_session_loaded_for_a_caller_that_gave_up_is_closed_at_the_agent
         await peer.answer(closing, {})
 
 
-async def test_so_is_one_that_another_caller_failed_to_load_meanwhile() -> None:
+async def test_until_then_it_cannot_be_loaded_again() -> None:
     async with open_scripted_agent(client(), agent_capabilities=CAPABILITIES) as (side, peer):
 
         async def load() -> None:
@@ -270,21 +270,15 @@ async def test_so_is_one_that_another_caller_failed_to_load_meanwhile() -> None:
             first = await peer.receive()
             gives_up.cancel_scope.cancel()
         await peer.receive()  # $/cancel_request
+        with pytest.raises(LocalProtocolError, match="about to be"):
+            await load()
+        error: JSON = {"code": -32800, "message": "Request cancelled"}
+        await peer.send({"id": first["id"], "error": error})
+        await trio.testing.wait_all_tasks_blocked()
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(_fails, load)
-            second = await peer.receive()
-            await peer.answer(first, {})
-            assert await peer.receive_all() == []
-            error: JSON = {"code": -32603, "message": "no"}
-            await peer.send({"id": second["id"], "error": error})
-            closing = await peer.receive()
-            assert closing["method"] == "session/close"
-            await peer.answer(closing, {})
-
-
-async def _fails(load: Callable[[], Awaitable[None]]) -> None:
-    with pytest.raises(RequestError):
-        await load()
+            nursery.start_soon(load)
+            await peer.answer(await peer.receive(), {})
+            await peer.answer(await peer.receive(), {})
 
 
 async def test_a_permission_that_makes_no_sense_goes_to_the_hook_for_reports() -> None:
