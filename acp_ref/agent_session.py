@@ -75,8 +75,7 @@ CLOSE_TIMEOUT: Final = 30.0
 """Seconds after which a session that is being closed is cancelled: its application's context may not hold it."""
 
 END_TURN_TIMEOUT: Final = 10.0
-"""Seconds that a cancelled turn may hold up the end of its session. trio code is cancelled at once; only shielded code
-or a thread that does not watch for cancellation takes longer."""
+"""Seconds that a cancelled turn may hold up the end of its session: shielded code and threads are not ended at once."""
 
 
 class SessionOrigin(enum.Enum):
@@ -114,6 +113,8 @@ class AgentSession(Generic[S]):
     """Its slash commands; see :meth:`set_commands`."""
     connection: Connection
     """The connection it came by."""
+    tool_calls: ReportedToolCalls
+    """Those the client knows of."""
     setup_meta: JSONObject | None
     """The ``_meta`` of the request that set it up here."""
 

@@ -93,6 +93,8 @@ class ClientSession:
     replaying: bool
     """Whether the agent is replaying the history, so that what comes now is old."""
 
+    remembered: RememberedPermissions
+    """What the user allowed or rejected for the rest of the session (PERM-06)."""
     setup_meta: JSONObject | None
     """The ``_meta`` of the agent's answer to its setup, such as MCP servers that failed."""
 

@@ -50,9 +50,7 @@ agent ended."""
 LIVE_PAUSE: Final = 0.1
 """Seconds between two looks at the output of a running command."""
 
-SIGNALS: Final = [
-    signum for name in ("SIGINT", "SIGTERM", "SIGHUP") if (signum := getattr(signal, name, None)) is not None
-]
+SIGNALS: Final[list[signal.Signals]] = [s for s in signal.Signals if s.name in ("SIGINT", "SIGTERM", "SIGHUP")]
 
 EXPECTED: Final = (
     acp.AgentStartError,
@@ -105,7 +103,7 @@ class Program:
 
     def __init__(self, options: Options, screen: Screen, dialogue: Dialogue, *, live: bool = False) -> None:
         self.screen = screen
-        self.status = 0
+        self.status: int = 0
         """The exit status so far."""
         self.error: str | None = None
         """Why it failed, for stderr."""

@@ -57,9 +57,9 @@ class Screen:
         self._word = ""  # the part of a word that ends the line, as long as it may still have to move
         self._word_columns = 0
         self._gap = True  # whether a gap would be one too many
-        self.kind = ""
+        self.kind: str = ""
         """What sort of thing was written last."""
-        self.at_prompt = False
+        self.at_prompt: bool = False
         """Whether the last thing on the screen is a prompt, which waits for somebody to type."""
 
     def begin(self, kind: str) -> bool:
