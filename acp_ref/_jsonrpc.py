@@ -295,7 +295,7 @@ def _outline(head: bytes, tail: bytes) -> tuple[set[bytes], RequestId]:
         request_id = loads(raw_id)
     except ValueError:  # there is none, or it is malformed
         return keys, None
-    if isinstance(request_id, str) or (isinstance(request_id, int) and request_id in INT64):
+    if type(request_id) is str or (type(request_id) is int and request_id in INT64):
         return keys, request_id
     return keys, None
 
