@@ -20,7 +20,7 @@ from acp_ref._jsonrpc import JSON, JSONObject
 __all__ = ["Expected", "Fault", "check_answers", "expect", "read_sent"]
 
 READER_DEPTH: Final = 20_000
-_RESPONSE: Final = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{[^{\[]*"(?:result|error)"\s*:')
+_RESPONSE: Final = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{[^{\[]*?"(?:result|error)"\s*:')
 """The beginning of a response, in text that is no JSON."""
 _BEGIN: Final = rb'\{"jsonrpc"\s*:\s*"2\.0"\s*,\s*'
 _ID: Final = rb'"id"\s*:\s*(?:-?\d+|"[^"\\]*")\s*,\s*'

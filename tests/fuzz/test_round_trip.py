@@ -27,14 +27,14 @@ PAYLOADS: Sequence[tuple[str, TypeForm[object]]] = sorted(
 NAMES = [name.removeprefix("<class 'acp_ref.schema.").removesuffix("'>")[:60] for name, _ in PAYLOADS]
 
 
-@examples(12)
+@examples(8)
 @given(st.data())
 @pytest.mark.parametrize("t", [t for _, t in PAYLOADS], ids=NAMES)
 def test_params_and_results_come_back_as_they_were(t: TypeForm[object], data: st.DataObject) -> None:
     check_round_trip(t, data)
 
 
-@examples(5)
+@examples(3)
 @given(st.data())
 @pytest.mark.parametrize("t", classes(), ids=lambda t: t.__name__)
 def test_every_class_comes_back_as_it_was(t: TypeForm[object], data: st.DataObject) -> None:
@@ -53,7 +53,7 @@ def check_round_trip(t: TypeForm[object], data: st.DataObject) -> None:
 
 
 @pytest.mark.spec("GEN-08")
-@examples(12)
+@examples(8)
 @given(st.data())
 @pytest.mark.parametrize("t", [t for _, t in PAYLOADS], ids=NAMES)
 def test_one_fault_is_mended_or_refused_as_the_marks_say_and_told_by_its_path(
