@@ -459,7 +459,7 @@ async def load(side: ClientSide) -> None:
 
 
 async def resume(side: ClientSide) -> None:
-    async with side.resume_session(SessionId("old"), CWD):
+    async with side.resume_session(SessionId("older"), CWD):
         pass
 
 
