@@ -20,8 +20,8 @@ from acp_ref._jsonrpc import JSON, JSONObject
 __all__ = ["Expected", "Fault", "check_answers", "expect", "read_sent"]
 
 READER_DEPTH: Final = 20_000
-_RESPONSE: Final = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{[^{\[]*?"(?:result|error)"\s*:')
-"""The beginning of a response, in text that is no JSON."""
+_LIKE_RESPONSE: Final = re.compile(rb'"(?:result|error)"\s*:')
+"""What text that is no JSON has when it was to be a response, perhaps."""
 _BEGIN: Final = rb'\{"jsonrpc"\s*:\s*"2\.0"\s*,\s*'
 _ID: Final = rb'"id"\s*:\s*(?:-?\d+|"[^"\\]*")\s*,\s*'
 _USUAL_REQUEST: Final = re.compile(_BEGIN + _ID + rb'"method"\s*:')
@@ -123,8 +123,7 @@ def kind_of(frame: bytes) -> tuple[Literal["call", "junk", "silent", "unreadable
                 unreadable = True
                 value = _read(frame, beyond=True)
         except ValueError:
-            beginning = _RESPONSE.match(frame)
-            return ("doubtful" if beginning is not None and b'"method"' not in beginning[0] else "junk"), NULL
+            return ("doubtful" if _LIKE_RESPONSE.search(frame) else "junk"), NULL
         if _depth(value) > 800:
             unreadable = True
     if not isinstance(value, dict):
