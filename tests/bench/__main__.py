@@ -21,14 +21,14 @@ def main() -> int:
         prog="python -m tests.bench", description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--quick", action="store_true", help="a tenth of the work, to see that everything runs")
-    parser.add_argument("--rounds", type=int, help="how often each program is run (7, or 3 with --quick)")
+    parser.add_argument("--rounds", type=int, help="how often each program is run (9, or 3 with --quick)")
     parser.add_argument("--rows", nargs="+", metavar="NAME", help="only these rows, or those that begin like this")
     parser.add_argument(
         "--cpu", action="store_true", help="a second table, of CPU time: it says more on a busy machine"
     )
     parser.add_argument("--svg", type=Path, metavar="FILE", help="draw a plot, too")
     args = parser.parse_args()
-    rounds = args.rounds or (3 if args.quick else 7)
+    rounds = args.rounds or (3 if args.quick else 9)
 
     with open_place() as place:
         every = rows(place, QUICK if args.quick else FULL)

@@ -48,12 +48,13 @@ class Row:
         lines: list[Line] = []
         for name in names:
             theirs = found.get(name)
-            ratio: float | None = None
+            ratio = at_best = None
             if ours and theirs and name == names[0]:
                 ratio = median(ours) if name in targets else None
             elif ours and theirs and median(theirs):
                 ratio = median(ours) / median(theirs)
-            lines.append(Line(name, theirs or (), ratio, targets.get(name), measured.failures.get(name, "")))
+                at_best = ours[0] / theirs[0] if theirs[0] else None
+            lines.append(Line(name, theirs or (), ratio, at_best, targets.get(name), measured.failures.get(name, "")))
         return Result(self, lines)
 
 
@@ -66,6 +67,8 @@ class Line:
     """From the least to the most, one for each round. None are there when it failed."""
     ratio: float | None
     """The figure of the first contender, divided by this one's. On the first line, the figure that is bounded."""
+    at_best: float | None
+    """The same of the lowest figures: other work on the machine only ever adds."""
     most: float | None
     """The target: what ``ratio`` is at most."""
     failure: str

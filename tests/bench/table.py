@@ -21,8 +21,10 @@ def figure(value: float) -> str:
 
 
 def table(results: Sequence[Result]) -> Iterator[str]:
-    """The lines of the table. Every ratio is the figure of the row's first contender divided by that of the line's."""
-    yield f"{'':{WIDTH}}{'median':>10}{'lowest':>10}{'highest':>10}{'ratio':>10}   target"
+    """The lines of the table. A ratio is the median of the row's first contender divided by that of the line's, and
+    ``at best`` the same of the lowest figures."""
+    heads = "".join(head.rjust(10) for head in ("median", "lowest", "highest", "ratio", "at best"))
+    yield f"{'':{WIDTH}}{heads}   target, of the ratio"
     for result in results:
         row = result.row
         yield ""
@@ -37,8 +39,9 @@ def _line(line: Line, *, own: bool) -> str:
         return f"{name}{'not measured':>20}: {line.failure}{_target(line)}"
     figures = (median(line.figures), line.figures[0], line.figures[-1])
     numbers = "".join(figure(value).rjust(10) for value in figures)
-    ratio = "" if own or line.ratio is None else figure(line.ratio)
-    return f"{name}{numbers}{ratio:>10}{_target(line)}"
+    ratios = [None, None] if own else [line.ratio, line.at_best]
+    numbers += "".join("".rjust(10) if ratio is None else figure(ratio).rjust(10) for ratio in ratios)
+    return f"{name}{numbers}{_target(line)}"
 
 
 def _target(line: Line) -> str:
