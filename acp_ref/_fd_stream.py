@@ -81,6 +81,11 @@ class ByteWriter(Protocol):
         """Write all of ``data``. ClosedResourceError, BrokenResourceError as in trio."""
         ...
 
+    def write_now(self, data: bytes) -> bool:
+        """Write what goes without waiting, and say whether that was all. If not, what is written next begins with
+        ``data`` again."""
+        ...
+
     def close(self) -> None:
         """Close the descriptor and wake who waits for it. Idempotent."""
         ...
@@ -104,6 +109,10 @@ class FrameStream:
     async def send(self, frames: Sequence[bytes]) -> None:
         """Write ``frames`` in one system call, unless the reader is slow."""
         await self._writer.write(b"\n".join([*frames, b""]))
+
+    def send_now(self, frames: Sequence[bytes]) -> bool:
+        """Write ``frames`` if that needs no wait; see :class:`~acp_ref.transports.EagerTransport`."""
+        return self._writer.write_now(b"\n".join([*frames, b""]))
 
     def close_writing(self) -> None:
         """Let the other side read the end of input."""
@@ -158,15 +167,32 @@ class PolledWriter:
     def __init__(self, fd: int) -> None:
         self._fd = fd
         self._broken = ""
+        self._ahead = 0  # bytes of what is to be written next that were written already
+
+    def write_now(self, data: bytes) -> bool:
+        if self._fd < 0 or self._broken:
+            return False
+        try:
+            self._ahead += self._write_some(memoryview(data)[self._ahead :] if self._ahead else data)
+        except trio.BrokenResourceError:  # and so it stays
+            return False
+        if self._ahead < len(data):
+            return False
+        self._ahead = 0
+        return True
 
     async def write(self, data: bytes) -> None:
         if self._fd < 0:
             raise trio.ClosedResourceError(CLOSED)
         if self._broken:
             raise trio.BrokenResourceError(self._broken)
+        ahead, self._ahead = self._ahead, 0
+        if ahead:
+            self._broken = CUT_OFF
         await trio.lowlevel.checkpoint_if_cancelled()
-        sent = self._write_some(data)
+        sent = ahead + self._write_some(memoryview(data)[ahead:] if ahead else data)
         if sent == len(data):
+            self._broken = ""
             return
         rest = memoryview(data)[sent:]
         while rest:
@@ -291,6 +317,9 @@ class ThreadedWriter(_ThreadedFd):
     def __init__(self, fd: int) -> None:
         super().__init__(fd)
         self._broken = ""
+
+    def write_now(self, data: bytes) -> bool:
+        return False
 
     async def write(self, data: bytes) -> None:
         if self._broken and not self._closed:

@@ -221,7 +221,7 @@ class Incoming:
         opening = request.method == INITIALIZE.name and self._connection.state is ConnectionState.INITIALIZING
         if opening:
             self._connection.initialized(succeeded=error is None)
-        self._connection.put_frame(frame)  # EXT-07
+        self._connection.put_frame(frame, urgent=True)  # EXT-07
         if error is None:
             try:
                 request.answered()  # what must follow it, before anything else can

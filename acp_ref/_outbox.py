@@ -8,6 +8,10 @@ whoever is cancelled, a frame is on the wire whole or not at all. The outbox is 
 The writer sleeps while there is nothing to write, is woken by the first frame, and takes everything that has gathered
 by the time it runs: one frame alone leaves at the next turn of the scheduler, a burst leaves in few writes. While one
 batch is being written the next one gathers, so at most twice the bound waits in memory.
+
+Whoever asks or answers has the other side waiting, so such a frame need not wait for the writer's turn: where the
+transport can, :meth:`Outbox.put_urgent` writes it at once, behind what is queued. That happens once for each time that
+we heard from the peer (:meth:`Outbox.allow_urgent`), so a burst of requests or of answers takes few writes as well.
 """
 
 from __future__ import annotations
@@ -22,6 +26,9 @@ __all__ = ["DEFAULT_HIGH_WATER", "Outbox"]
 DEFAULT_HIGH_WATER: Final = 64 * 1024
 """64 KiB, what a pipe holds by default: with more gathered here the peer would only wait longer for the first byte."""
 
+URGENT_BYTES: Final = 4096
+"""Beyond 4 KiB a system call may take as long as the turn of the scheduler that it saves, or write only a part."""
+
 
 class Outbox:
     """Frames on their way to the transport; see the module."""
@@ -30,12 +37,15 @@ class Outbox:
     writes: int
     queued_bytes: int
 
-    def __init__(self, high_water: int = DEFAULT_HIGH_WATER) -> None:
+    def __init__(self, high_water: int, send_now: Callable[[Sequence[bytes]], bool] | None) -> None:
         self._high_water = high_water
+        self._send_now = send_now
         self._frames: list[bytes] = []
         self._writer = trio.lowlevel.ParkingLot()
         self._room = trio.lowlevel.ParkingLot()
         self._idle = False
+        self._sending = False
+        self._urgent = True
         self._closed = False
         self.queued_bytes = 0
         self.frames_sent = 0
@@ -50,6 +60,29 @@ class Outbox:
         if self._idle:
             self._idle = False
             self._writer.unpark()
+
+    def put_urgent(self, frame: bytes) -> None:
+        """:meth:`put`, and write everything now if that can be done without waiting."""
+        if (
+            self._urgent
+            and self._send_now is not None
+            and not (self._sending or self._closed)
+            and self.queued_bytes + len(frame) <= URGENT_BYTES
+        ):
+            self._urgent = False
+            batch = [*self._frames, frame]
+            if self._send_now(batch):
+                self._frames.clear()
+                self.queued_bytes = 0
+                self.writes += 1
+                self.frames_sent += len(batch)
+                self._room.unpark_all()
+                return
+        self.put(frame)
+
+    def allow_urgent(self) -> None:
+        """The peer was heard: the next urgent frame may be written at once."""
+        self._urgent = True
 
     async def wait_for_room(self) -> None:
         """Wait until fewer bytes than the bound are queued. A checkpoint only in that it can be cancelled."""
@@ -70,7 +103,9 @@ class Outbox:
             self._room.unpark_all()  # the next batch gathers while this one is written
             self.writes += 1
             self.frames_sent += len(batch)
+            self._sending = True
             await send(batch)
+            self._sending = False
             del batch  # or an idle connection would keep the last of it
 
     def close(self) -> None:

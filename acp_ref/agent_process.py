@@ -144,6 +144,10 @@ class AgentProcess:
             return ()
         raise self._error("closed its stdout")
 
+    def send_now(self, frames: Sequence[bytes]) -> bool:
+        """See :class:`~acp_ref.transports.EagerTransport`."""
+        return self._stream.send_now(frames)
+
     async def send(self, frames: Sequence[bytes]) -> None:
         """Write whole frames to the agent. One task sends; when it is cancelled inside a frame, no other can follow.
 

@@ -48,7 +48,7 @@ from acp_ref.methods import CANCEL_REQUEST, INITIALIZE, Method, Notification, Ro
 from acp_ref.reports import EXCERPT, Report, ReportKind, log_report
 from acp_ref.requests import OutgoingRequest
 from acp_ref.schema import AgentCapabilities, CancelRequestNotification, ClientCapabilities
-from acp_ref.transports import Transport
+from acp_ref.transports import EagerTransport, Transport
 
 __all__ = ["Capabilities", "Connection", "ConnectionStatistics", "FrameHook", "open_connection"]
 
@@ -113,7 +113,7 @@ class Connection:
         self._on_frame = on_frame
         self._drain_timeout = drain_timeout
         self._strict = strict
-        self._outbox = Outbox(high_water)
+        self._outbox = Outbox(high_water, transport.send_now if isinstance(transport, EagerTransport) else None)
         self.state = ConnectionState.FRESH
         self._ended: trio.BrokenResourceError | trio.ClosedResourceError | None = None
         self._outgoing = OutgoingRequests(self)
@@ -175,7 +175,8 @@ class Connection:
         self.advance(event_of(method.name))
         self._outgoing.add(request_id, request)
         try:
-            await self.send_frame(frame)
+            await self.wait_for_room()
+            self.put_frame(frame, urgent=True)
         except BaseException:
             self._outgoing.forget(request_id)
             if self.state is ConnectionState.INITIALIZING:
@@ -221,17 +222,20 @@ class Connection:
         if self._ended is not None:
             raise copy.copy(self._ended)
 
-    def put_frame(self, frame: bytes) -> None:
-        """Queue a whole encoded message now, without waiting for room; dropped when the connection is over."""
-        self._show("sent", frame)
-        self._outbox.put(frame)
+    def put_frame(self, frame: bytes, *, urgent: bool = False) -> None:
+        """Queue a whole encoded message now, without waiting for room; dropped when the connection is over. Is it
+        ``urgent``, it may be written at once, with what is queued before it."""
+        if self._on_frame is not None:
+            self._show(self._on_frame, "sent", frame)
+        if urgent:
+            self._outbox.put_urgent(frame)
+        else:
+            self._outbox.put(frame)
 
-    def _show(self, direction: Literal["sent", "received"], frame: bytes) -> None:
-        """Tell the ``on_frame`` hook; a hook that fails is reported and never disturbs the conversation."""
-        if self._on_frame is None:
-            return
+    def _show(self, hook: FrameHook, direction: Literal["sent", "received"], frame: bytes) -> None:
+        """A hook that fails is reported and never disturbs the conversation."""
         try:
-            self._on_frame(direction, frame)
+            hook(direction, frame)
         except Exception as exc:
             self.report(Report(kind=ReportKind.HANDLER_FAILED, reason="the on_frame hook failed", error=exc))
 
@@ -319,7 +323,7 @@ class Connection:
                 with self._reading:
                     await self._read()
                     await self._incoming.wait_released(self._drain_timeout)
-                self._end(trio.BrokenResourceError(f"the {_other(self.role)} closed the connection"))
+                self._end(trio.BrokenResourceError(f"the {self.role.peer} closed the connection"))
                 await self._incoming.finish(self._drain_timeout)
                 self._outbox.close()
                 with trio.move_on_after(FLUSH_TIMEOUT):
@@ -354,9 +358,25 @@ class Connection:
             self._end(exc)
 
     def _handle_all(self, frames: Sequence[Frame]) -> bool:
+        """Handle frames as they came, in place and without waiting; False at the end of input."""
         self._frames_received += len(frames)
+        self._outbox.allow_urgent()
         for frame in frames:
-            self._handle(frame)
+            if isinstance(frame, OversizedFrame):
+                reason = f"a message of {frame.size} bytes is larger than this side accepts"
+                self._handle_invalid(jsonrpc.unreadable(reason, frame.head, frame.tail), frame.head)
+                continue
+            if self._on_frame is not None:
+                self._show(self._on_frame, "received", frame)
+            message = jsonrpc.decode(frame)
+            if isinstance(message, jsonrpc.Notification):
+                self._incoming.take_notification(message)
+            elif isinstance(message, jsonrpc.Request):
+                self._incoming.take_request(message)
+            elif isinstance(message, jsonrpc.Result | jsonrpc.ErrorResponse):
+                self._handle_response(message)
+            else:
+                self._handle_invalid(message, frame)
         return bool(frames)
 
     async def _write(self) -> None:
@@ -380,23 +400,6 @@ class Connection:
             then()
 
     # --------------------------------------------------------------------------------------------- one message
-
-    def _handle(self, frame: Frame) -> None:
-        """Handle one frame, in place and without waiting."""
-        if isinstance(frame, OversizedFrame):
-            reason = f"a message of {frame.size} bytes is larger than this side accepts"
-            self._handle_invalid(jsonrpc.unreadable(reason, frame.head, frame.tail), frame.head)
-            return
-        self._show("received", frame)
-        message = jsonrpc.decode(frame)
-        if isinstance(message, jsonrpc.Notification):
-            self._incoming.take_notification(message)
-        elif isinstance(message, jsonrpc.Request):
-            self._incoming.take_request(message)
-        elif isinstance(message, jsonrpc.Result | jsonrpc.ErrorResponse):
-            self._handle_response(message)
-        else:
-            self._handle_invalid(message, frame)
 
     def advance(self, event: ConnectionEvent) -> None:
         """A message came or is about to be sent. Raises LocalProtocolError when it is not legal now."""
@@ -432,10 +435,6 @@ class Connection:
         # D-33. But a stray print of an agent is no request of anybody, so a client does not answer it.
         elif message.answer is not None and (message.is_call or self.role.answers_junk):
             self.put_frame(jsonrpc.encode_error(message.id, message.answer))
-
-
-def _other(role: Role) -> str:
-    return "client" if role.name == "agent" else "agent"
 
 
 @asynccontextmanager

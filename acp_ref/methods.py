@@ -163,6 +163,11 @@ class Role:
     """Whether it answers what is no message at all. An agent does (D-33); a client does not, for what it cannot read is
     most often something that the agent, or a library below it, printed by mistake."""
 
+    @property
+    def peer(self) -> Literal["agent", "client"]:
+        """The name of the other."""
+        return "client" if self.name == "agent" else "agent"
+
 
 def _extension_name(name: str) -> str:
     if not name.startswith("_"):

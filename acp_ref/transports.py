@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Protocol, final
+from typing import Protocol, final, runtime_checkable
 
 import trio
 
 from acp_ref._framing import Frame
 
-__all__ = ["MemoryTransport", "Transport", "memory_transport_pair"]
+__all__ = ["EagerTransport", "MemoryTransport", "Transport", "memory_transport_pair"]
 
 
 class Transport(Protocol):
@@ -49,6 +49,19 @@ class Transport(Protocol):
         ...
 
 
+@runtime_checkable
+class EagerTransport(Transport, Protocol):
+    """A transport that may also be tried without waiting, which saves a request the wait for the writer's turn."""
+
+    def send_now(self, frames: Sequence[bytes]) -> bool:
+        """Write whole messages if that needs no wait, and say whether it is done.
+
+        Never called while :meth:`send` runs. When it is not done, ``frames`` are given again, first to be written, to
+        ``send`` or to this. It raises nothing: what is wrong is for ``send`` to say.
+        """
+        ...
+
+
 @final
 class MemoryTransport:
     """One end of :func:`memory_transport_pair`."""
@@ -76,6 +89,14 @@ class MemoryTransport:
     async def send(self, frames: Sequence[bytes]) -> None:
         """Hand ``frames`` to the other end."""
         await self._outgoing.send(frames)
+
+    def send_now(self, frames: Sequence[bytes]) -> bool:
+        """Hand ``frames`` to the other end if it has room for them."""
+        try:
+            self._outgoing.send_nowait(frames)
+        except (trio.WouldBlock, trio.BrokenResourceError, trio.ClosedResourceError):
+            return False
+        return True
 
     def close_send(self) -> None:
         """Close only the outgoing direction: the other end sees the end of input and can still answer."""
