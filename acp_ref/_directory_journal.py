@@ -17,8 +17,8 @@ import trio
 
 from acp_ref._framing import Frame
 from acp_ref._journal_files import Header, JournalFile, read_info, write_info
-from acp_ref._jsonrpc import JSONObject
-from acp_ref._replay import Replay
+from acp_ref._jsonrpc import JSONObject, exact
+from acp_ref._replay import History, Replay
 from acp_ref._session_list import info_update, noted_of
 from acp_ref.reports import Report, ReportKind
 from acp_ref.schema import SessionId
@@ -59,12 +59,12 @@ class DirectoryJournal:
     def append(self, update: bytes) -> None:
         self._check_open()
         if self._file is None or self._broken:
-            self._unwritten.append(update)
+            self._unwritten.append(exact(update))
         else:
             try:
                 self._file.append(update)
             except OSError as exc:
-                self._unwritten.append(update)
+                self._unwritten.append(exact(update))
                 self.degrade(exc)
         if (info := info_update(update)) is not None:
             self._note(noted_of(info, self._noted))
@@ -94,7 +94,7 @@ class DirectoryJournal:
             except OSError as exc:
                 self._report(f"has no title and roots in listings: {exc.strerror}")
 
-    async def updates(self, *, compactions: bool = True) -> Iterator[bytes]:
+    async def history(self, *, compactions: bool = True) -> History:
         self._check_open()
         end = 0 if self._file is None else self._file.size
         unwritten = tuple(self._unwritten)
@@ -112,7 +112,7 @@ class DirectoryJournal:
             self._on_report(Report(kind=ReportKind.DEGRADED, reason=reason))
         self._check_open()
         self._note(noted_of(replay.info, self._noted))  # what is noted for listings may have been lost
-        return replay.select(self._lines(self._file, end, unwritten))
+        return replay.history(self._lines(self._file, end, unwritten))
 
     @staticmethod
     def _lines(file: JournalFile | None, end: int, unwritten: Sequence[bytes]) -> Iterator[Frame]:

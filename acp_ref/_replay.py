@@ -19,7 +19,7 @@ is left out and counted.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import attrs
@@ -27,7 +27,7 @@ import attrs
 from acp_ref._framing import Frame, OversizedFrame
 from acp_ref._jsonrpc import JSON, JSONObject, dumps, loads
 
-__all__ = ["Replay", "merge_compaction", "merge_session_info", "merge_tool_call", "parse_update"]
+__all__ = ["History", "Replay", "merge_compaction", "merge_session_info", "merge_tool_call", "parse_update"]
 
 CHUNKS: Final = frozenset({"user_message_chunk", "agent_message_chunk", "agent_thought_chunk"})
 """The conversation itself, and by far the most of a journal."""
@@ -37,9 +37,23 @@ LATEST: Final = frozenset(
 )
 """The kinds that replace what they said before, whole (PLAN-05)."""
 
+SETTINGS: Final = frozenset({"current_mode_update", "config_option_update"})
+"""Those of them that say how the session is set up, which it must know before it goes on."""
+
 LEFT_OUT: Final = 0
 AS_IT_IS: Final = 1
 MERGED: Final = 2
+
+
+@attrs.frozen
+class History:
+    """The conversation that a journal holds, to go on with it."""
+
+    updates: Iterator[bytes]
+    """What is replayed: updates in wire form, each once, in its final form (SETUP-11, D-11). It may read as it goes,
+    and raise trio.ClosedResourceError when the journal is closed before its end."""
+    settings: Sequence[bytes]
+    """Those of the updates that say in which mode the session is and what its config options are."""
 
 
 def parse_update(line: Frame) -> tuple[str, JSONObject] | None:
@@ -103,7 +117,7 @@ class _Entity:
 
 
 class Replay:
-    """What of ``lines`` is replayed. Give :meth:`select` the same lines again.
+    """What of ``lines`` is replayed. Give :meth:`history` the same lines again.
 
     ``compactions=False`` leaves compactions out, for a client that did not announce them (COMP-01). Lines past those
     seen here are never selected, so a journal may grow meanwhile.
@@ -115,6 +129,7 @@ class Replay:
         self._tool_calls: dict[str, _Entity] = {}
         self._compactions: dict[str, _Entity] = {}
         self._latest: dict[str, int] = {}
+        self._settings: dict[str, JSONObject] = {}
         self.info: JSONObject = {}
         """All ``session_info_update`` members merged; empty when there was none."""
         self.damaged = 0
@@ -151,6 +166,8 @@ class Replay:
             case _:
                 if kind in LATEST:
                     self._supersede(kind, place)
+                if kind in SETTINGS:
+                    self._settings[kind] = update
                 return AS_IT_IS
 
     def _entity(self, entities: dict[str, _Entity], entity_id: JSON, place: int) -> _Entity:
@@ -182,8 +199,11 @@ class Replay:
         if "session_info_update" in self._latest:
             self._merged[self._latest["session_info_update"]] = self.info
 
-    def select(self, lines: Iterable[Frame]) -> Iterator[bytes]:
-        """The updates to replay, in order, in wire form. ``lines`` are those of the first pass, read again."""
+    def history(self, lines: Iterable[Frame]) -> History:
+        """What came of it. ``lines`` are those of the first pass, read again as the updates are taken."""
+        return History(self._select(lines), [dumps(update) for update in self._settings.values()])
+
+    def _select(self, lines: Iterable[Frame]) -> Iterator[bytes]:
         for place, (mark, line) in enumerate(zip(self._marks, lines, strict=False)):
             if mark == AS_IT_IS and not isinstance(line, OversizedFrame):
                 yield line

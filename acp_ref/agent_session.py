@@ -16,7 +16,7 @@ Updates that are emitted before the setup was answered are held, and leave right
 from __future__ import annotations
 
 import enum
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Final, Generic, final
 
@@ -386,33 +386,33 @@ class AgentSession(Generic[S]):
         """Whether the session is over, or about to be."""
         return self._closing.is_set()
 
-    async def replay(self) -> None:
-        """Send the whole history again, entry by entry as the journal has it (SETUP-11, SETUP-12)."""
-        if self.journal is None:
-            return
+    async def take_up(self) -> Iterator[bytes]:
+        """Read the history: take the mode and the config options from it, and give what :meth:`replay` is to send."""
         client = self.client_capabilities
+        has_settings = self.modes is not None or self.config_options is not None
+        if self.journal is None or not (has_settings or self.origin is SessionOrigin.LOADED):
+            return iter(())
         compactions = client.session is not None and client.session.compaction is not None
+        history = await self.journal.history(compactions=compactions)
+        for setting in history.settings:
+            value = decode_update(jsonrpc.loads(setting))
+            if isinstance(value, CurrentModeUpdate) and self.modes is not None:
+                self.modes.restore(value.current_mode_id)
+            elif isinstance(value, ConfigOptionUpdate) and self.config_options is not None:
+                self.config_options.restore(value.config_options)
+        return history.updates
+
+    async def replay(self, history: Iterator[bytes]) -> None:
+        """Send the whole history again, entry by entry as the journal has it (SETUP-11, SETUP-12)."""
+        client = self.client_capabilities
         send, prefix = self.connection.send_frame, self._prefix
-        for update in await self.journal.updates(compactions=compactions):
+        for update in history:
             if self.commands and b"available_commands_update" in update[:64]:
                 continue  # the commands of today follow the answer
             if b"config_option_update" in update[:64] and not announces_booleans(client):
                 value = decode_update(jsonrpc.loads(update))
                 update = jsonrpc.dumps(encode_update(RULES[ConfigOptionUpdate](value, client)))  # CONF-07
             await send(prefix + update + b"}}")
-
-    async def restore_settings(self) -> None:
-        """Take the mode and the config options from the history."""
-        if self.journal is None or (self.modes is None and self.config_options is None):
-            return
-        for update in await self.journal.updates():
-            kind = update[:64]
-            if b"current_mode_update" in kind or b"config_option_update" in kind:
-                value = decode_update(jsonrpc.loads(update))
-                if isinstance(value, CurrentModeUpdate) and self.modes is not None:
-                    self.modes.restore(value.current_mode_id)
-                elif isinstance(value, ConfigOptionUpdate) and self.config_options is not None:
-                    self.config_options.restore(value.config_options)
 
     # ---------------------------------------------------------------------------------------------------- the turn
 

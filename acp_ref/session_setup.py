@@ -163,7 +163,9 @@ class AgentSessions(Generic[S]):
         store = self._agent.store
         journal = None if store is None else await store.create(session_id, roots.cwd)
         async with _undoing(journal, store):
-            session = await self._make(request.connection, session_id, SessionOrigin.NEW, roots, params, journal)
+            session = self._make(request.connection, session_id, SessionOrigin.NEW, roots, params, journal)
+            if journal is not None:
+                journal.set_additional_directories(roots.roots[1:])
             session.client.setup_request = request
             await self._start(session)
         self._sessions[session_id] = session
@@ -214,12 +216,13 @@ class AgentSessions(Generic[S]):
             assert journal is not None, "with a store every open session has a journal"
             async with _undoing(journal if old is None else None):
                 _check_same_cwd(journal, roots)
-                session = await self._make(request.connection, session_id, origin, roots, params, journal)
+                session = self._make(request.connection, session_id, origin, roots, params, journal)
                 session.owns_journal = old is None
+                history = await session.take_up()  # before its context says more, which follows the answer
                 await self._start(session)
                 async with _closing_on_error(session):
                     if origin is SessionOrigin.LOADED:
-                        await session.replay()  # SETUP-11, SETUP-13; never for a resume (SETUP-48)
+                        await session.replay(history)  # SETUP-11, SETUP-13; never for a resume (SETUP-48)
                     if session.closed:
                         raise RequestError.internal_error()  # its context has failed meanwhile, which was reported
                     journal.set_additional_directories(roots.roots[1:])
@@ -233,7 +236,7 @@ class AgentSessions(Generic[S]):
             self._in_transition.discard(session_id)
         return session
 
-    async def _make(
+    def _make(
         self,
         connection: Connection,
         session_id: SessionId,
@@ -245,7 +248,7 @@ class AgentSessions(Generic[S]):
         """Build the context of a session; nothing of it runs yet."""
         agent = self._agent
         client = connection.counterpart
-        session: AgentSession[S] = AgentSession(
+        return AgentSession(
             session_id,
             origin=origin,
             roots=roots,
@@ -265,12 +268,6 @@ class AgentSessions(Generic[S]):
             modes=None if agent.modes is None else SessionModes(agent.modes),
             config_options=SessionConfigOptions(agent.config_options) if agent.config_options else None,
         )
-        if origin is SessionOrigin.NEW:
-            if journal is not None:
-                journal.set_additional_directories(roots.roots[1:])
-        else:
-            await session.restore_settings()
-        return session
 
     async def _start(self, session: AgentSession[S]) -> None:
         await session.connection.nursery.start(session.run, self._open_session)

@@ -17,7 +17,7 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Protocol
@@ -37,8 +37,8 @@ from acp_ref._journal_files import (
     read_info,
     remove,
 )
-from acp_ref._jsonrpc import JSON, JSONObject
-from acp_ref._replay import Replay
+from acp_ref._jsonrpc import JSON, JSONObject, exact
+from acp_ref._replay import History, Replay
 from acp_ref._session_list import DEFAULT_PAGE_SIZE, Position, info_update, noted_of, page, session_info
 from acp_ref.errors import ErrorCode, RequestError
 from acp_ref.reports import Report, log_report
@@ -47,6 +47,7 @@ from acp_ref.schema import ListSessionsResponse, SessionId, SessionInfo
 
 __all__ = [
     "DirectoryStore",
+    "History",
     "Journal",
     "MemoryStore",
     "SessionBusy",
@@ -101,12 +102,10 @@ class Journal(Protocol):
         (SETUP-62)."""
         ...
 
-    async def updates(self, *, compactions: bool = True) -> Iterator[bytes]:
-        """The conversation for replay: updates in wire form, each once, in its final form (SETUP-11, D-11).
+    async def history(self, *, compactions: bool = True) -> History:
+        """The conversation so far, for replay; what is appended from now on is not part of it.
 
-        What is appended from now on is not among them. ``compactions=False`` leaves compactions out, for a client
-        that did not announce them (COMP-01). The iterator may read as it goes, and raise trio.ClosedResourceError when
-        the journal is closed before its end.
+        ``compactions=False`` leaves compactions out, for a client that did not announce them (COMP-01).
 
         Raises:
           trio.ClosedResourceError: the journal is closed.
@@ -198,7 +197,7 @@ class _MemoryJournal:
     def append(self, update: bytes) -> None:
         self._check_open()
         record = self._record
-        record.updates.append(update)
+        record.updates.append(exact(update))
         record.updated = time.time_ns()
         if (info := info_update(update)) is not None:
             record.noted = noted_of(info, record.noted)
@@ -207,11 +206,11 @@ class _MemoryJournal:
         self._check_open()
         self._record.noted["additionalDirectories"] = [*directories]
 
-    async def updates(self, *, compactions: bool = True) -> Iterator[bytes]:
+    async def history(self, *, compactions: bool = True) -> History:
         self._check_open()
         await trio.lowlevel.checkpoint()
         lines = self._record.updates
-        return Replay(lines, compactions=compactions).select(lines)
+        return Replay(lines, compactions=compactions).history(lines)
 
     async def aclose(self) -> None:
         if self._record.writer is self:

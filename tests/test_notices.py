@@ -77,7 +77,7 @@ async def test_a_notice_is_neither_kept_nor_replayed() -> None:
         assert "notice" in [update_of(message)["sessionUpdate"] for message in (await say(peer, session_id, "hi"))[:-1]]
     journal = await store.open(session_id)
     try:
-        assert b"notice" not in b"".join(await journal.updates())
+        assert b"notice" not in b"".join((await journal.history()).updates)
     finally:
         await journal.aclose()
     async with client_of(agent(store=store), capabilities=NOTICES) as peer:

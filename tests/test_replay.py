@@ -13,7 +13,7 @@ from acp_ref._replay import Replay, merge_compaction, merge_session_info, merge_
 def replay(*updates: JSONObject, compactions: bool = True) -> list[JSON]:
     """What is replayed of a journal of ``updates``."""
     lines = [dumps(update) for update in updates]
-    return [loads(line) for line in Replay(lines, compactions=compactions).select(lines)]
+    return [loads(line) for line in Replay(lines, compactions=compactions).history(lines).updates]
 
 
 def chunk(kind: str, text: str) -> JSONObject:
@@ -49,7 +49,7 @@ def test_user_agent_and_thought_chunks_come_back_in_their_order_and_unmerged() -
 @pytest.mark.spec("SETUP-11")
 def test_a_chunk_comes_back_byte_for_byte() -> None:
     line = b'{"content":{"text":"a  \\u00e4 1.0","type":"text"},  "sessionUpdate":"agent_message_chunk","_meta":null}'
-    assert list(Replay([line]).select([line])) == [line]
+    assert list(Replay([line]).history([line]).updates) == [line]
 
 
 @pytest.mark.spec("SETUP-11", "TOOL-07", "TOOL-08", "TOOL-09")
@@ -219,14 +219,14 @@ def test_a_damaged_line_is_left_out_and_counted(damage: bytes) -> None:
     lines = [dumps(USER), damage, dumps(AGENT)]
     result = Replay(lines)
     assert result.damaged == 1
-    assert list(result.select(lines)) == [dumps(USER), dumps(AGENT)]
+    assert list(result.history(lines).updates) == [dumps(USER), dumps(AGENT)]
 
 
 def test_lines_that_came_after_the_first_pass_are_not_selected() -> None:
     lines = [dumps(USER)]
     result = Replay(lines)
     lines.append(dumps(AGENT))
-    assert list(result.select(lines)) == [dumps(USER)]
+    assert list(result.history(lines).updates) == [dumps(USER)]
 
 
 @pytest.mark.field_note(77)
@@ -239,7 +239,7 @@ def test_the_cost_is_linear_in_the_bytes() -> None:
         best = 1e9
         for _ in range(3):
             start = time.process_time()
-            assert len(list(Replay(lines).select(lines))) == 1
+            assert len(list(Replay(lines).history(lines).updates)) == 1
             best = min(best, time.process_time() - start)
         return best
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 import trio
@@ -29,7 +30,7 @@ from acp_ref.schema import (
     StopReason,
     TextContent,
 )
-from acp_ref.session_store import MemoryStore
+from acp_ref.session_store import DirectoryStore, MemoryStore
 from acp_ref.testing import open_scripted_client
 from tests.conversations import CWD, client_of, code_of, new_session, parrot, prompt, result_of, say, text_of
 
@@ -237,6 +238,32 @@ async def test_a_load_replays_the_whole_conversation_in_order_and_answers_then()
         assert answer == {"jsonrpc": "2.0", "id": "load", "result": {}}
         assert await peer.receive_all() == []
         assert text_of((await say(peer, session_id, "and on"))[0]) == "and on"
+
+
+@pytest.mark.spec("SETUP-11", "SETUP-14")
+@pytest.mark.parametrize("kind", ["memory", "directory"])
+async def test_what_a_session_says_while_it_is_loaded_comes_once_and_after_the_answer(
+    kind: str, tmp_path: Path
+) -> None:
+    @asynccontextmanager
+    async def greeting(session: AgentSession[None]) -> AsyncGenerator[None, None]:
+        await session.send(AgentMessageChunk(content=TextContent(text=f"hello from {session.origin.value}")))
+        yield None
+
+    store = MemoryStore() if kind == "memory" else DirectoryStore(tmp_path)
+    async with client_of(agent(store=store, open_session=greeting)) as peer:
+        session_id = await new_session(peer)
+        await peer.receive_all()
+    for kept in (["hello from session/new"], ["hello from session/new", "hello from session/load"]):
+        async with client_of(agent(store=store, open_session=greeting)) as peer:
+            await peer.request("load", "session/load", {"sessionId": session_id, "cwd": CWD, "mcpServers": []})
+            received: list[JSONObject] = []
+            while len(received) < len(kept) + 2:
+                received.append(await peer.receive())
+            assert await peer.receive_all() == []
+            assert [text_of(update) for update in received[: len(kept)]] == kept
+            assert received[len(kept)]["id"] == "load"
+            assert text_of(received[-1]) == "hello from session/load"
 
 
 @pytest.mark.spec("SETUP-48", "SETUP-49")

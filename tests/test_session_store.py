@@ -63,7 +63,7 @@ def title(text: str | None) -> bytes:
 
 
 async def replayed(journal: Journal) -> list[bytes]:
-    return list(await journal.updates())
+    return list((await journal.history()).updates)
 
 
 @pytest.fixture
@@ -133,7 +133,7 @@ async def test_a_loaded_session_goes_on_where_it_ended(store: SessionStore) -> N
 async def test_what_is_appended_during_a_replay_belongs_to_the_next(store: SessionStore) -> None:
     journal = await store.create(new_id(), "/w")
     journal.append(chunk("one"))
-    first = await journal.updates()
+    first = (await journal.history()).updates
     journal.append(chunk("two"))
     assert list(first) == [chunk("one")]
     assert await replayed(journal) == [chunk("one"), chunk("two")]
@@ -144,8 +144,8 @@ async def test_a_replay_can_leave_compactions_out(store: SessionStore) -> None:
     done = dumps({"sessionUpdate": "compaction_update", "compactionId": "k", "status": "completed"})
     journal = await store.create(new_id(), "/w")
     journal.append(done)
-    assert len(list(await journal.updates())) == 1
-    assert list(await journal.updates(compactions=False)) == []
+    assert len(list((await journal.history()).updates)) == 1
+    assert list((await journal.history(compactions=False)).updates) == []
 
 
 @pytest.mark.spec("SETUP-05")
@@ -184,7 +184,7 @@ async def test_a_closed_journal_is_closed(store: SessionStore) -> None:
     with pytest.raises(trio.ClosedResourceError):
         journal.set_additional_directories(["/x"])
     with pytest.raises(trio.ClosedResourceError):
-        await journal.updates()
+        await journal.history()
 
 
 async def test_closing_works_in_a_cancelled_scope(store: SessionStore) -> None:
@@ -528,7 +528,7 @@ async def test_titles_that_were_lost_are_found_again_by_a_load(files: DirectoryS
     [info] = (await files.list()).sessions
     assert info.title is None
     journal = await files.open(session_id)
-    await journal.updates()
+    await journal.history()
     [info] = (await files.list()).sessions
     assert info.title == "T"
 
@@ -537,7 +537,7 @@ async def test_a_replay_stops_when_its_journal_is_closed(files: DirectoryStore) 
     journal = await files.create(new_id(), "/w")
     for _ in range(20):
         journal.append(chunk("x" * 50_000))
-    updates = await journal.updates()
+    updates = (await journal.history()).updates
     next(updates)
     await journal.aclose()
     with pytest.raises(trio.ClosedResourceError):
@@ -576,11 +576,26 @@ async def test_a_long_conversation_replays_in_bounded_memory(files: DirectorySto
         journal.append(big)
     tracemalloc.start()
     try:
-        assert sum(map(len, await journal.updates())) == 200 * len(big)
+        assert sum(map(len, (await journal.history()).updates)) == 200 * len(big)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
     assert peak < 3_000_000
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory is read from /proc")
+async def test_an_update_is_kept_in_memory_in_about_its_own_size(tmp_path: Path) -> None:
+    def resident() -> int:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+
+    (tmp_path / "file").touch()
+    nowhere = DirectoryStore(tmp_path / "file" / "sessions", on_report=lambda report: None)
+    for store in (MemoryStore(), nowhere):
+        journal = await store.create(new_id(), "/w")
+        before = resident()
+        for number in range(20_000):
+            journal.append(chunk(f"update {number}"))
+        assert resident() - before < 20_000 * 5 * len(chunk("update 20000"))
 
 
 # ---------------------------------------------------------------------------------------------------- where disks fail
