@@ -38,12 +38,13 @@ class SessionUpdates:
 
     def receive(self, connection: Connection, params: SessionNotification) -> None:
         """An update came: hand it to its session."""
-        if self._unannounced and type(params.update) in self._unannounced:
-            _ignore(connection, f"{type(params.update).__name__} was not announced")
+        update = params.update
+        if type(update) in self._unannounced:
+            _ignore(connection, f"{type(update).__name__} was not announced")
             return
         session = self._sessions.get(params.session_id)
         if session is not None:
-            session.receive(params.update)
+            session.receive(update)
         elif self._opening and len(self._early) < MAX_EARLY_UPDATES:
             self._early.append(params)  # D-09: perhaps of a session whose answer comes behind it
         else:

@@ -93,9 +93,10 @@ class _NotificationRoute(Generic[P]):
 
     def deliver(self, connection: Connection, params: JSON) -> None:
         # Connection.read, with its parts looked up once: this is the way of every update.
-        if self._read is None:
-            self._read = structure_hook(self.method.params)
-        value = self._read(params)
+        read = self._read
+        if read is None:
+            read = self._read = structure_hook(self.method.params)
+        value = read(params)
         if take_salvaged():
             connection.report_salvages(self.method.params, params, self.method.name, "$.params")
         self.handler(connection, value)

@@ -306,7 +306,8 @@ class SessionState:
 
     def _apply_available_commands(self, update: AvailableCommandsUpdate) -> None:
         self.available_commands = [
-            attrs.evolve(command, name=bare_name(command.name)) for command in update.available_commands
+            command if (name := bare_name(command.name)) == command.name else attrs.evolve(command, name=name)
+            for command in update.available_commands
         ]
 
     def _apply_current_mode(self, update: CurrentModeUpdate) -> None:

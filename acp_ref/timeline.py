@@ -66,7 +66,7 @@ class Message:
         self.message_id = message_id
         self.refused = False
         self._blocks = [*content]
-        self._fresh: list[ContentBlock] = []  # chunks that were not joined yet
+        self._fresh: list[str | ContentBlock] = []  # chunks that were not joined yet, plain text as such
         self._limit = 1024
 
     def __repr__(self) -> str:
@@ -79,7 +79,7 @@ class Message:
         copied a few times at most, and of a long message only half is kept in pieces.
         """
         fresh = self._fresh
-        fresh.append(block)
+        fresh.append(block.text if _is_plain(block) else block)
         if len(fresh) >= self._limit:
             self._join()
             self._limit *= 2
@@ -98,13 +98,13 @@ class Message:
 
     def _join(self) -> None:
         pieces: list[str] = []
-        for block in self._fresh:
-            if _is_plain(block):
-                pieces.append(block.text)
+        for piece in self._fresh:
+            if isinstance(piece, str):
+                pieces.append(piece)
             else:
                 self._append_text(pieces)
                 pieces.clear()
-                self._blocks.append(block)
+                self._blocks.append(piece)
         self._append_text(pieces)
         self._fresh.clear()
 
