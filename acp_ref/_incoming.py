@@ -222,9 +222,9 @@ class Incoming:
         if opening:
             self._connection.initialized(succeeded=error is None)
         self._connection.put_frame(frame, urgent=True)  # EXT-07
-        if error is None:
+        for then in request.answered() if error is None else ():
             try:
-                request.answered()  # what must follow it, before anything else can
+                then()  # what must follow it, before anything else can
             except Exception as exc:
                 self._report_failed(request.method, "what was to follow its answer raised", exc)
         if opening:

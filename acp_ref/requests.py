@@ -6,7 +6,7 @@ https://agentclientprotocol.com/protocol/cancellation
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from typing import TYPE_CHECKING, Generic, TypeVar, final
 
 import attrs
@@ -142,10 +142,9 @@ class IncomingRequest:
         """
         self._answered.append(then)
 
-    def answered(self) -> None:
-        """Run what :meth:`on_answered` collected; called by the connection."""
-        for then in self._answered:
-            then()
+    def answered(self) -> Iterator[Callable[[], None]]:
+        """What :meth:`on_answered` collected, to be called one by one; taken by the connection."""
+        return iter(self._answered)
 
 
 @final

@@ -11,7 +11,6 @@ one, if there is one, are as they were.
 
 from __future__ import annotations
 
-import functools
 import secrets
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -38,11 +37,9 @@ from acp_ref.methods import (
     PROMPT,
     PROMPT_CONTENT_GATES,
     RESUME_SESSION,
-    SET_SESSION_CONFIG_OPTION,
-    SET_SESSION_MODE,
 )
 from acp_ref.prompt_turn import PromptTurn, new_message_id
-from acp_ref.requests import Answered, IncomingRequest
+from acp_ref.requests import IncomingRequest
 from acp_ref.roots import Roots, same_directory
 from acp_ref.schema import (
     AgentCapabilities,
@@ -65,17 +62,13 @@ from acp_ref.schema import (
     ResumeSessionRequest,
     ResumeSessionResponse,
     SessionId,
-    SessionUpdate,
-    SetSessionConfigOptionRequest,
-    SetSessionConfigOptionResponse,
-    SetSessionModeRequest,
-    SetSessionModeResponse,
     StopReason,
     Unknown,
     UserMessageChunk,
 )
 from acp_ref.session_config_options import SessionConfigOptions
 from acp_ref.session_modes import SessionModes
+from acp_ref.session_settings import SessionSettings
 from acp_ref.session_store import Journal, SessionStore
 
 if TYPE_CHECKING:
@@ -84,7 +77,6 @@ if TYPE_CHECKING:
 
 __all__ = ["AgentSessions"]
 
-R = TypeVar("R")
 S = TypeVar("S", default=None)
 
 UNDO_TIMEOUT: Final = 5.0
@@ -148,10 +140,7 @@ class AgentSessions(Generic[S]):
             handlers.on_request(RESUME_SESSION, self._resume)
             handlers.on_request(LIST_SESSIONS, self._list)
             handlers.on_request(DELETE_SESSION, self._delete)
-        if self._agent.modes is not None:
-            handlers.on_request(SET_SESSION_MODE, self._set_mode)
-        if self._agent.config_options:
-            handlers.on_request(SET_SESSION_CONFIG_OPTION, self._set_config_option)
+        SessionSettings(self._agent, self.get).add_to(handlers)
 
     # ------------------------------------------------------------------------------------------------------- setup
 
@@ -270,7 +259,14 @@ class AgentSessions(Generic[S]):
         )
 
     async def _start(self, session: AgentSession[S]) -> None:
-        await session.connection.nursery.start(session.run, self._open_session)
+        await session.connection.nursery.start(self._run, session)
+
+    async def _run(self, session: AgentSession[S], *, task_status: trio.TaskStatus[None]) -> None:
+        try:
+            await session.run(self._open_session, task_status=task_status)
+        finally:
+            if self._sessions.get(session.id) is session:  # it has ended by itself, or the connection has
+                del self._sessions[session.id]
 
     async def _roots(self, params: NewSessionRequest | LoadSessionRequest | ResumeSessionRequest) -> Roots:
         """The roots of a session, once they are known to be allowed, one and all."""
@@ -364,50 +360,6 @@ class AgentSessions(Generic[S]):
         finally:
             self._in_transition.discard(params.session_id)
         return DeleteSessionResponse()  # DEL-04
-
-    # Where the application need not be asked, a setting counts in wire order: a prompt in the next line sees it.
-
-    def _set_mode(self, request: IncomingRequest, params: SetSessionModeRequest) -> Awaitable[SetSessionModeResponse]:
-        session = self.get(params.session_id)
-        assert session.modes is not None
-        session.modes.check(params.mode_id)  # MODE-04, D-44
-        ask = self._agent.set_mode
-
-        def settle() -> SetSessionModeResponse:
-            self._tell_afterwards(request, session, session.mode_set_by_client(params.mode_id))
-            return SetSessionModeResponse()
-
-        return Answered(settle()) if ask is None else self._after(ask(session, params.mode_id), session, settle)
-
-    def _set_config_option(
-        self, request: IncomingRequest, params: SetSessionConfigOptionRequest
-    ) -> Awaitable[SetSessionConfigOptionResponse]:
-        session = self.get(params.session_id)
-        options = session.config_options
-        assert options is not None
-        options.check(params.config_id, params.value, session.client_capabilities)  # CONF-18, D-44
-        ask = self._agent.set_config_option
-
-        def settle() -> SetSessionConfigOptionResponse:
-            self._tell_afterwards(request, session, session.option_set_by_client(params.config_id, params.value))
-            visible = options.visible(session.client_capabilities)  # CONF-19
-            return SetSessionConfigOptionResponse(config_options=visible)
-
-        if ask is None:
-            return Answered(settle())
-        return self._after(ask(session, params.config_id, params.value), session, settle)
-
-    async def _after(self, consent: Awaitable[None], session: AgentSession[S], settle: Callable[[], R]) -> R:
-        await consent
-        if self.get(session.id) is not session:  # closed, or loaded again meanwhile
-            raise RequestError.session_not_found(session.id)
-        return settle()
-
-    def _tell_afterwards(
-        self, request: IncomingRequest, session: AgentSession[S], updates: Sequence[SessionUpdate]
-    ) -> None:
-        for update in updates:
-            request.on_answered(functools.partial(session.put, update))
 
     @property
     def _stored(self) -> SessionStore:

@@ -334,6 +334,23 @@ async def test_what_must_follow_an_answer_follows_it_at_once(setting: Setting) -
         assert (await peer.receive())["params"] == "after"
 
 
+async def test_what_must_follow_an_answer_follows_also_when_something_before_it_fails(setting: Setting) -> None:
+    def fail() -> None:
+        raise RuntimeError("a bug")
+
+    async def answer(request: IncomingRequest, params: JSON) -> JSON:
+        request.on_answered(fail)
+        request.on_answered(lambda: request.connection.put_notification(TELL, "after"))
+        return "answer"
+
+    setting.handlers.on_request(WAIT, answer)
+    async with setting.open() as (_, peer):
+        await peer.request(1, "_test/wait")
+        assert result_of(await peer.receive()) == "answer"
+        assert (await peer.receive())["params"] == "after"
+    assert setting.kinds() == [ReportKind.HANDLER_FAILED]
+
+
 @pytest.mark.field_note(30)
 async def test_a_failing_notification_handler_is_reported_and_the_next_one_runs(setting: Setting) -> None:
     told: list[JSON] = []

@@ -16,7 +16,7 @@ import trio.testing
 from acp_ref._jsonrpc import JSON, JSONObject
 from acp_ref.agent import Agent
 from acp_ref.agent_session import AgentSession, SessionOrigin
-from acp_ref.errors import ErrorCode
+from acp_ref.errors import ErrorCode, RequestError
 from acp_ref.prompt_turn import PromptTurn
 from acp_ref.reports import Report
 from acp_ref.schema import (
@@ -31,8 +31,19 @@ from acp_ref.schema import (
     TextContent,
 )
 from acp_ref.session_store import DirectoryStore, MemoryStore
-from acp_ref.testing import open_scripted_client
-from tests.conversations import CWD, client_of, code_of, new_session, parrot, prompt, result_of, say, text_of
+from acp_ref.testing import open_agent_and_client, open_scripted_client
+from tests.conversations import (
+    CWD,
+    client_of,
+    code_of,
+    make_client,
+    new_session,
+    parrot,
+    prompt,
+    result_of,
+    say,
+    text_of,
+)
 
 
 def agent(**more: object) -> Agent:
@@ -396,6 +407,34 @@ async def test_loading_a_session_that_is_open_sets_it_up_anew_and_not_while_a_tu
         assert states == ["open session/new", "open session/load", "left session/new"]
         assert code_of(await peer.call(3, "session/load", {**load, "cwd": "/other"})) == ErrorCode.INVALID_PARAMS
         assert result_of((await say(peer, session_id, "still there"))[-1]) == {"stopReason": "end_turn"}
+
+
+async def test_a_session_that_ends_by_its_own_error_is_forgotten_and_may_be_loaded_again() -> None:
+    @asynccontextmanager
+    async def fragile(session: AgentSession[None]) -> AsyncGenerator[None, None]:
+        async def fail() -> None:
+            await fault.wait()
+            raise RuntimeError("a bug")
+
+        if session.origin is SessionOrigin.NEW:
+            session.nursery.start_soon(fail)
+        yield None
+
+    fault = trio.Event()
+    served = agent(store=MemoryStore(), open_session=fragile)
+    async with open_agent_and_client(served, make_client()) as (side, client):
+        async with client.new_session(CWD) as session:
+            assert len(side.sessions) == 1
+            fault.set()
+            await trio.testing.wait_all_tasks_blocked()
+            assert len(side.sessions) == 0
+            with pytest.raises(RequestError) as refusal:
+                async with session.prompt("hi") as turn:
+                    await turn.wait()
+            assert refusal.value.code == ErrorCode.RESOURCE_NOT_FOUND
+        async with client.load_session(session.id, CWD) as loaded, loaded.prompt("hi") as turn:
+            assert len(side.sessions) == 1
+            assert await turn.text() == "hi"
 
 
 # --------------------------------------------------------------------------------------------- close, delete, list
