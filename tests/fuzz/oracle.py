@@ -110,7 +110,7 @@ def _read(frame: bytes, *, beyond: bool = False) -> JSON:
     return value
 
 
-def kind_of(frame: bytes) -> tuple[Literal["call", "junk", "silent", "unreadable", "doubtful"], Id]:
+def kind_of(frame: bytes) -> tuple[Literal["call", "junk", "silent", "unreadable", "doubtful", "broken"], Id]:
     """What ``frame`` is to the one who gets it: a call to be answered under an id, junk, or nothing to answer."""
     if not frame.removesuffix(b"\r").strip(b" \t\r\x0b\x0c"):
         return "silent", NULL
@@ -123,7 +123,7 @@ def kind_of(frame: bytes) -> tuple[Literal["call", "junk", "silent", "unreadable
                 unreadable = True
                 value = _read(frame, beyond=True)
         except ValueError:
-            return ("doubtful" if _LIKE_RESPONSE.search(frame) else "junk"), NULL
+            return ("broken" if _LIKE_RESPONSE.search(frame) else "junk"), NULL
         if _depth(value) > 800:
             unreadable = True
     if not isinstance(value, dict):
@@ -158,6 +158,8 @@ def expect(frames: Sequence[bytes], max_frame_bytes: int = sys.maxsize) -> Expec
         too_long = len(frame) > max_frame_bytes
         if kind == "unreadable" or (kind == "call" and too_long and _USUAL_REQUEST.match(frame)):
             expected.unreadable[request_id] += 1
+        elif kind == "broken":  # junk, unless it began as a response, and where it broke nobody can tell
+            expected.unread += 1
         elif kind == "doubtful" or too_long:
             expected.unread += not (kind in ("silent", "doubtful") and _USUAL_SILENT.match(frame))
         elif kind == "call":
