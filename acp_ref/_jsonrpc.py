@@ -271,7 +271,7 @@ HEAD_BYTES: Final = 4096
 TAIL_BYTES: Final = 1024
 """The same of its end, for peers that write the id last."""
 
-_SCALAR: Final = rb'(?:[-+.\deE]{1,32}|"(?:[^"\\]|\\.)*"|null|true|false)'
+_SCALAR: Final = rb'(?:[-+.\deE]+|"(?:[^"\\]|\\.)*"|null|true|false)'
 _MEMBER: Final = re.compile(rb'\s*"(\w+)"\s*:\s*(' + _SCALAR + rb")\s*,", re.DOTALL)
 _KEY: Final = re.compile(rb'\s*"(\w+)"\s*:')
 _OPEN: Final = re.compile(rb"(?:\xef\xbb\xbf)?\s*\{")

@@ -125,6 +125,7 @@ def test_a_message_too_large_to_be_read_is_known_by_its_beginning_or_its_end() -
     long = "x" * 2000
     assert outline(b'{"id":"%b","method":"x","params":{' % long.encode()) == (long, True, False)
     assert outline(b'{"jsonrpc":"2.0","id":"%b","result":{' % long.encode()) == (long, False, True)
+    assert outline(b'{"jsonrpc":"2.0","id":1%b,"result":{' % (b"0" * 2000)) == (None, False, True)
 
 
 @pytest.mark.parametrize(
