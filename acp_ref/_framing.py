@@ -81,6 +81,8 @@ class FrameBuffer:
     def _keep(self, part: bytes) -> None:
         self._size += len(part)
         if self._head is not None:
+            if len(self._head) < KEPT_BYTES:  # the limit is smaller still
+                self._head = (self._head + part)[:KEPT_BYTES]
             self._tail = (self._tail + part)[-KEPT_BYTES:]
             return
         self._pending.write(part)

@@ -110,6 +110,20 @@ def _read(frame: bytes, *, beyond: bool = False) -> JSON:
     return value
 
 
+def _repeats_a_key(frame: bytes) -> bool:
+    """Whether the message, or anything in it, has two members of the same name."""
+    repeated = False
+
+    def pairs(members: list[tuple[str, JSON]]) -> JSONObject:
+        nonlocal repeated
+        made = dict(members)
+        repeated = repeated or len(made) < len(members)
+        return made
+
+    json.loads(frame.decode("utf-8-sig"), parse_int=lambda text: 0, object_pairs_hook=pairs)
+    return repeated
+
+
 def kind_of(frame: bytes) -> tuple[Literal["call", "junk", "silent", "unreadable", "doubtful", "broken"], Id]:
     """What ``frame`` is to the one who gets it: a call to be answered under an id, junk, or nothing to answer."""
     if not frame.removesuffix(b"\r").strip(b" \t\r\x0b\x0c"):
@@ -126,6 +140,8 @@ def kind_of(frame: bytes) -> tuple[Literal["call", "junk", "silent", "unreadable
             return ("broken" if _LIKE_RESPONSE.search(frame) else "junk"), NULL
         if _depth(value) > 800:
             unreadable = True
+        if unreadable and _repeats_a_key(frame):
+            return "doubtful", NULL  # what it says twice has no meaning, and which of the two was read nobody knows
     if not isinstance(value, dict):
         return ("unreadable" if unreadable else "junk"), NULL
     has_answer = "result" in value or value.get("error") is not None

@@ -177,6 +177,15 @@ def test_single_bytes_without_a_newline_cost_no_more_memory_than_many_at_once() 
     assert peak < 400_000
 
 
+@pytest.mark.parametrize("limit", [1, 100, 5000])
+def test_what_is_kept_of_an_oversized_message_does_not_depend_on_its_chunks(limit: int) -> None:
+    message = b"".join(b"%d " % number for number in range(3000))
+    [at_once] = FrameBuffer(max_frame_bytes=limit).feed(message + b"\n")
+    buffer = FrameBuffer(max_frame_bytes=limit)
+    [by_bytes] = [frame for at in range(len(message) + 1) for frame in buffer.feed((message + b"\n")[at : at + 1])]
+    assert by_bytes == at_once == OversizedFrame(message[:4096], message[-4096:], len(message))
+
+
 # ------------------------------------------------------------------------------------------------- answers, exactly one
 
 
