@@ -286,17 +286,20 @@ def _outline(head: bytes, tail: bytes) -> tuple[set[bytes], RequestId]:
     opening = _OPEN.match(head)
     if opening is None:
         return keys, None
+    members: list[re.Match[bytes]] = []
     at = opening.end()
     while member := _MEMBER.match(head, at):
-        keys.add(member[1])
-        raw_id = member[2] if member[1] == b"id" else raw_id
+        members.append(member)
         at = member.end()
     if last := _KEY.match(head, at):
         keys.add(last[1])
     if ending := _TAIL.search(tail):
-        for member in _MEMBER.finditer(ending[1][1:] + b","):
+        members += _MEMBER.finditer(ending[1][1:] + b",")
+    for member in members:
+        if member[2] != b"null" or member[1] not in (b"method", b"error"):  # which then say nothing, see decode
             keys.add(member[1])
-            raw_id = member[2] if member[1] == b"id" else raw_id
+        if member[1] == b"id":
+            raw_id = member[2]
     try:
         request_id = loads(raw_id)
     except ValueError:  # there is none, or it is malformed

@@ -122,6 +122,8 @@ def test_a_message_too_large_to_be_read_is_known_by_its_beginning_or_its_end() -
     assert outline(b'{"params":"xxxx', b'xxxx\\",\\"id\\":5}') == (None, True, False)  # it cannot be told
     assert outline(b'{"jsonrpc":"xxxx', b'xxxx","result":[1],"id":4}') == (None, True, False)
     assert outline(b"Welcome") == (None, True, False)
+    assert outline(b'{"id":2,"error":"no","params":{', b'"a":[1]},"method":null}') == (2, False, True)
+    assert outline(b'{"id":2,"method":null,"result":{', b'"a":[1]},"error":null}') == (2, False, True)
     long = "x" * 2000
     assert outline(b'{"id":"%b","method":"x","params":{' % long.encode()) == (long, True, False)
     assert outline(b'{"jsonrpc":"2.0","id":"%b","result":{' % long.encode()) == (long, False, True)
