@@ -11,29 +11,40 @@ group reaps the leader first. And a process id is free for reuse once the leader
 empty group is remembered and never signalled again.
 
 Who is killed himself takes no steps. His children are left with pipes that end: those that read their stdin go, as an
-agent should and as ours does, with its own children. What ignores the end of its stdin stays. Nothing portable can tell
-it of our death, and Linux's own means (PR_SET_PDEATHSIG) goes by the thread that started it, here one of a pool.
+agent should and as ours does, with its own children. What ignores the end of its stdin stays, on POSIX: nothing
+portable can tell it of our death, and Linux's own means (PR_SET_PDEATHSIG) goes by the thread that started it, here one
+of a pool.
 
-Windows has no process groups: there ``taskkill /T /F`` ends the tree below a leader that is still alive, without the
-polite step, and the children of a leader that already went are out of reach.
+On Windows a :class:`Job` takes the place of the group, and ends with us (see :mod:`acp_ref._windows_jobs`). There is no
+SIGTERM: the end of its stdin is all that asks a child to go, and the next step ends the job. CTRL_BREAK_EVENT cannot
+take its place: it reaches processes at our own console only, and a child has another (CREATE_NO_WINDOW). Else it could
+read what is typed for us, and a window would open for each child of a program that has no console. Sent all the same,
+the event ends nobody and muddles the console (https://github.com/microsoft/terminal/issues/335). So a child is no root
+of a console process group either (CREATE_NEW_PROCESS_GROUP): it would only make all below it deaf to Ctrl-C, also at
+the consoles that an agent makes for its commands.
 """
 
 from __future__ import annotations
 
+import errno
 import ntpath
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Final, Protocol
 
 import trio
 
 from acp_ref.reports import Report, ReportKind, log_report
 
-__all__ = ["ChildProcess", "child_environment", "open_child", "windows_command"]
+if sys.platform == "win32":
+    from acp_ref import _windows_jobs
+
+__all__ = ["ChildProcess", "Job", "Jobs", "child_environment", "open_child", "open_child_in_job", "windows_command"]
 
 KILL_GRACE: Final = 2.0
 """Seconds until a group that got SIGKILL must be gone; a member in an uninterruptible sleep may take longer."""
@@ -43,6 +54,7 @@ STDERR_GRACE: Final = 0.5
 
 if sys.platform == "win32":
     KILL: Final = signal.SIGTERM  # each signal is
+    TASKKILL: Final = ntpath.join(os.environ.get("SYSTEMROOT", "C:\\Windows"), "System32", "taskkill.exe")
 else:
     KILL: Final = signal.SIGKILL
 
@@ -56,12 +68,44 @@ class HasFileno(Protocol):
     def fileno(self) -> int: ...
 
 
+class Job(Protocol):
+    """The group of a child on Windows: the child and all that it starts."""
+
+    def has_members(self) -> bool:
+        """Whether one of them lives. Once none does, none ever will."""
+        ...
+
+    def terminate(self) -> None:
+        """End them all, which takes them a moment."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the job, which ends those that live. The last call."""
+        ...
+
+
+class Jobs(Protocol):
+    """Puts processes into jobs."""
+
+    def new_job(self, pid: int) -> Job:
+        """A new job with the process ``pid``. Raises OSError; the process is as before then."""
+        ...
+
+    def resume(self, pid: int) -> None:
+        """Let the process ``pid`` run, which was started suspended. Raises OSError."""
+        ...
+
+
 class ChildProcess:
     """A process, the group it leads, and our ends of its pipes. Made by :func:`open_child`; its owner must call
-    :meth:`shutdown` on every path."""
+    :meth:`shutdown` on every path.
 
-    def __init__(self, process: trio.Process, command: Sequence[str]) -> None:
+    The group is the ``job``; without one, the process group on POSIX, and on Windows no more than the leader.
+    """
+
+    def __init__(self, process: trio.Process, command: Sequence[str], job: Job | None = None) -> None:
         self._process = process
+        self._job = job
         self.command: Final = tuple(command)
         self.pid: Final = process.pid
         """The process id, and on POSIX the id of the group."""
@@ -106,17 +150,26 @@ class ChildProcess:
     def signal_group(self, sig: int) -> bool:
         """Send ``sig`` to all members of the group, or look only when it is 0; True while a member lives.
 
-        On Windows any signal terminates the leader, and only the leader is looked at.
+        On Windows any signal terminates them.
         """
         leader_runs = self._process.returncode is None
-        return self._look_at_group(sig) and (leader_runs or not _only_zombies(self.pid))
+        alive = self._look_at_group(sig)
+        return alive and (leader_runs or self._job is not None or not _only_zombies(self.pid))
 
     def _look_at_group(self, sig: int) -> bool:
-        if sys.platform == "win32":
+        if self._group_is_gone:
+            return False
+        if self._job is not None:
+            if sig:
+                self._job.terminate()
+            if not self._job.has_members():
+                self._group_is_gone = True
+                self._close_job()
+        elif sys.platform == "win32":
             if sig and self._process.returncode is None:
                 self._process.terminate()
             self._group_is_gone = self._process.returncode is not None
-        elif not self._group_is_gone:
+        else:
             try:
                 os.killpg(self.pid, sig)
             except ProcessLookupError:
@@ -125,12 +178,18 @@ class ChildProcess:
                 pass
         return not self._group_is_gone
 
+    def _close_job(self) -> None:
+        if self._job is not None:
+            self._job.close()
+            self._job = None
+
     async def shutdown(self, *, stdin_grace: float = 2.0, term_grace: float = 2.0) -> int | None:
         """End the group and close the pipes (TRANS-12); may be called again, also by two tasks at once.
 
         Close stdin and give the leader ``stdin_grace`` seconds to go; send SIGTERM to what is left of the group and
-        give it ``term_grace`` seconds; then SIGKILL. Shielded from cancellation, which is safe as it takes no longer
-        than the two and some three seconds more. No shield keeps out KeyboardInterrupt: it goes to SIGKILL at once.
+        give it ``term_grace`` seconds; then SIGKILL. On Windows, where there is no SIGTERM, what is left is ended at
+        once. Shielded from cancellation, which is safe as it takes no longer than the two and some three seconds more.
+        No shield keeps out KeyboardInterrupt: it goes to SIGKILL at once.
         Returns the leader's exit status; None if even SIGKILL did not end it.
         """
         with trio.CancelScope(shield=True):
@@ -140,6 +199,8 @@ class ChildProcess:
                 except BaseException:
                     self._look_at_group(KILL)
                     raise
+                finally:
+                    self._close_job()
         return self.returncode
 
     async def _shut_down(self, stdin_grace: float, term_grace: float) -> None:
@@ -156,14 +217,18 @@ class ChildProcess:
                 await stream.aclose()
 
     async def _end_group(self, term_grace: float) -> None:
-        if sys.platform == "win32":
-            with trio.move_on_after(term_grace):
+        if self._job is not None:
+            self.signal_group(KILL)
+        elif sys.platform == "win32":
+            with trio.move_on_after(term_grace), suppress(OSError):
                 await trio.run_process(
-                    ["taskkill", "/T", "/F", "/PID", str(self.pid)],
+                    [TASKKILL, "/T", "/F", "/PID", str(self.pid)],
                     capture_stdout=True,
                     capture_stderr=True,
                     check=False,
+                    creationflags=subprocess.CREATE_NO_WINDOW,
                 )
+            self.signal_group(KILL)
         else:
             self.signal_group(signal.SIGTERM)
             if await self._group_ends_within(term_grace):
@@ -252,6 +317,9 @@ async def open_child(
     ``PATH`` in it. ``own_session`` keeps it off our terminal. There is no checkpoint between the start and the return:
     who enters a ``try`` at once cannot lose the process to a cancellation.
 
+    On Windows only a child with a session of its own is in a job. What shares our terminal is a login, which may be the
+    first to open the user's browser, and the end of the login must not end that.
+
     Raises:
         OSError: the program or ``cwd`` does not exist or may not be used.
         ValueError: ``command`` is empty or holds a NUL; on Windows, an argument that a batch file would misread.
@@ -259,16 +327,23 @@ async def open_child(
     if not command:
         raise ValueError("the command is empty")
     if sys.platform == "win32":
-        variables = os.environ if env is None else env
-        process = await trio.lowlevel.open_process(
-            windows_command(command, variables, cwd=cwd or os.getcwd()),
-            stdin=stdin,
-            stdout=stdout,
-            stderr=stderr,
-            env=env,
-            cwd=cwd,
-            creationflags=subprocess.CREATE_NEW_PROCESS_GROUP | subprocess.CREATE_NO_WINDOW if own_session else 0,
-        )
+
+        def resolve() -> Sequence[str]:
+            if cwd is not None and not os.path.isdir(cwd):
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), cwd)  # CreateProcess would not name it
+            return windows_command(command, os.environ if env is None else env, cwd=cwd or os.getcwd())
+
+        resolved = await trio.to_thread.run_sync(resolve)  # a folder on the path may be at the end of a slow network
+
+        async def start(flags: int) -> trio.Process:
+            return await trio.lowlevel.open_process(
+                resolved, stdin=stdin, stdout=stdout, stderr=stderr, env=env, cwd=cwd, creationflags=flags
+            )
+
+        if own_session:
+            flags = subprocess.CREATE_NO_WINDOW | _windows_jobs.CREATE_SUSPENDED
+            return await open_child_in_job(partial(start, flags), command, _windows_jobs.kernel())
+        process = await start(0)
     else:
         process = await trio.lowlevel.open_process(
             list(command),
@@ -283,13 +358,42 @@ async def open_child(
     return ChildProcess(process, command)
 
 
+@trio.lowlevel.enable_ki_protection
+async def open_child_in_job(
+    start: Callable[[], Awaitable[trio.Process]], command: Sequence[str], jobs: Jobs
+) -> ChildProcess:
+    """A child that ``start`` starts suspended, in a job, and resumed.
+
+    Where it cannot be in a job, as in one of ours that has limits for windows and the clipboard, that is logged, and
+    the child is ended as far as ``taskkill`` finds its children. An interrupt waits meanwhile: nobody else would ever
+    resume the child.
+
+    Raises:
+        OSError: it cannot be started or resumed; nothing is left of it.
+    """
+    process = await start()
+    job = None
+    try:
+        job = jobs.new_job(process.pid)
+    except OSError as exc:
+        reason = f"process {process.pid} is in no job, so that its children may outlive it: {exc}"
+        log_report(Report(kind=ReportKind.DEGRADED, reason=reason))
+    child = ChildProcess(process, command, job)
+    try:
+        jobs.resume(process.pid)
+    except OSError:
+        await child.shutdown(stdin_grace=0, term_grace=KILL_GRACE)
+        raise
+    return child
+
+
 def child_environment(extra: Mapping[str, str], *, inherit: Mapping[str, str] | None = None) -> dict[str, str]:
     """The environment of a child: ``extra`` merged over ``inherit``, which is our own environment when None."""
-    merged = dict(os.environ if inherit is None else inherit)
-    if sys.platform == "win32":  # names have no case there, and os.environ holds them in capitals
-        merged.update((name.upper(), value) for name, value in extra.items())
+    variables = [*(os.environ if inherit is None else inherit).items(), *extra.items()]
+    if sys.platform == "win32":  # names have no case there, and os.environ has them in capitals
+        merged = {name.upper(): value for name, value in variables}
     else:
-        merged.update(extra)
+        merged = dict(variables)
     return merged
 
 
@@ -302,22 +406,25 @@ def windows_command(
 ) -> list[str]:
     """``command`` with its program resolved as a shell would: along the child's ``PATH``, with each of ``PATHEXT``.
 
-    CreateProcess alone finds only ``.exe`` files, and on *our* path, so it misses ``npx.cmd`` and the like.
+    CreateProcess alone finds only ``.exe`` files, and on *our* path, so it misses ``npx.cmd`` and the like. Unlike a
+    shell's, the search never begins in ``cwd``, nor ends there for a semicolon at the end of ``PATH``.
 
     Raises:
         FileNotFoundError: nothing of that name is on the path.
-        ValueError: the program is a batch file and an argument has characters that ``cmd.exe`` would act upon.
+        ValueError: the program is a batch file, and its path or an argument has characters that ``cmd.exe`` would act
+            upon.
     """
     name, *arguments = command
-    extensions = env.get("PATHEXT", ".COM;.EXE;.BAT;.CMD").split(";")
+    extensions = list(filter(None, env.get("PATHEXT", ".COM;.EXE;.BAT;.CMD").split(";")))
     suffixes = ["", *extensions] if ntpath.splitext(name)[1].upper() in map(str.upper, extensions) else extensions
-    folders = [""] if ntpath.dirname(name) else env.get("PATH", "").split(";")
+    on_path = (folder.strip('"') for folder in env.get("PATH", "").split(";"))
+    folders = [""] if ntpath.dirname(name) else filter(None, on_path)
     candidates = (ntpath.join(cwd, folder, name + suffix) for folder in folders for suffix in suffixes)
     program = next(filter(is_file, candidates), None)
     if program is None:
-        raise FileNotFoundError(f"{name!r} was not found on the path {env.get('PATH', '')!r}")
-    if program.upper().endswith((".BAT", ".CMD")):
-        for argument in arguments:
-            if any(character in argument for character in '"%&|<>^!\r\n'):
-                raise ValueError(f"{argument!r} cannot be passed to the batch file {program!r} safely")
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
+    if program.upper().rstrip(". ").endswith((".BAT", ".CMD")):  # the system passes over dots and blanks at the end
+        for text in (program, *arguments):
+            if any(character in text for character in '"%&|<>^!\r\n'):
+                raise ValueError(f"{text!r} cannot be passed to cmd.exe safely, which runs {program!r}")
     return [program, *arguments]

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import logging
+import ntpath
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
 import pytest
 import trio
 
-from acp_ref._processes import ChildProcess, child_environment, open_child, windows_command
+from acp_ref import _processes
+from acp_ref._processes import ChildProcess, child_environment, open_child, open_child_in_job, windows_command
 
 _waitpid = os.waitpid
 PYTHON = (sys.executable, "-I", "-S", "-c")
@@ -369,12 +372,251 @@ def test_a_windows_program_is_found_along_the_path_with_each_extension(program: 
 
 
 @pytest.mark.field_note(98)
-def test_a_windows_program_that_is_nowhere_is_named_with_the_path() -> None:
-    with pytest.raises(FileNotFoundError, match=r"'npx' was not found on the path .*D:"):
+def test_a_windows_program_that_is_nowhere_is_named_as_on_other_systems() -> None:
+    with pytest.raises(FileNotFoundError) as caught:
         windows_command(["npx"], WINDOWS, cwd="C:\\", is_file=lambda _path: False)
+    assert caught.value.errno == errno.ENOENT
+    assert caught.value.filename == "npx"
+    assert caught.value.strerror == os.strerror(errno.ENOENT)
 
 
-def test_an_argument_that_cmd_exe_would_act_upon_is_refused_for_a_batch_file() -> None:
-    with pytest.raises(ValueError, match="cannot be passed"):
-        windows_command(["npx", "x&calc"], WINDOWS, cwd="C:\\", is_file=lambda path: path.endswith(".CMD"))
-    assert windows_command(["node", "x&y"], WINDOWS, cwd="C:\\", is_file=lambda path: path.endswith(".EXE"))
+def test_the_folders_of_a_windows_path_may_be_quoted_and_empty_ones_do_not_mean_the_working_directory() -> None:
+    seen: list[str] = []
+
+    def is_file(path: str) -> bool:
+        seen.append(path)
+        return False
+
+    env = {"PATH": '"C:\\Program Files\\x";;D:\\node;', "PATHEXT": ".EXE;"}
+    with pytest.raises(FileNotFoundError):
+        windows_command(["npx"], env, cwd="C:\\project", is_file=is_file)
+    assert seen == [r"C:\Program Files\x\npx.EXE", r"D:\node\npx.EXE"]
+
+
+def test_a_windows_path_that_is_empty_has_no_programs() -> None:
+    with pytest.raises(FileNotFoundError):
+        windows_command(["npx"], {}, cwd="C:\\project", is_file=lambda _path: True)
+
+
+@pytest.mark.parametrize("argument", ["x&calc", "%PATH%", 'x" & calc', "a^b", "!x!", "a\nb", "<in", ">out", "a|b"])
+def test_an_argument_that_cmd_exe_would_act_upon_is_refused_for_a_batch_file(argument: str) -> None:
+    with pytest.raises(ValueError, match="cannot be passed to cmd"):
+        windows_command(["npx", argument], WINDOWS, cwd="C:\\", is_file=lambda path: path.endswith(".CMD"))
+    assert windows_command(["node", argument], WINDOWS, cwd="C:\\", is_file=lambda path: path.endswith(".EXE"))
+
+
+@pytest.mark.parametrize("program", ["C:\\R&D\\npx.cmd", "C:\\100%\\npx.bat"])
+def test_a_batch_file_is_refused_whose_own_path_cmd_exe_would_act_upon(program: str) -> None:
+    with pytest.raises(ValueError, match="cannot be passed to cmd"):
+        windows_command([program], WINDOWS, cwd="C:\\", is_file=lambda _path: True)
+
+
+@pytest.mark.parametrize("program", ["npx.cmd. .", "npx.bat ", "npx.CMD."])
+def test_a_batch_file_is_known_by_its_name_also_where_the_system_passes_over_the_end_of_that(program: str) -> None:
+    env = {"PATH": "D:\\node", "PATHEXT": f".EXE;{ntpath.splitext(program)[1]}"}
+    with pytest.raises(ValueError, match="cannot be passed to cmd"):
+        windows_command([program, "x&calc"], env, cwd="C:\\", is_file=lambda path: path.endswith(program))
+
+
+def test_names_of_variables_have_no_case_on_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "win32")
+    merged = child_environment({"path": "theirs", "Temp": "t"}, inherit={"Path": "ours", "SystemRoot": "C:\\Windows"})
+    assert merged == {"PATH": "theirs", "TEMP": "t", "SYSTEMROOT": "C:\\Windows"}
+
+
+# ------------------------------------------------------------------------------------------------------- Windows' jobs
+#
+# Real processes, and a job that is a process group where nobody may leave. They start suspended by their own hand.
+
+
+class GroupAsJob:
+    """A job; see :class:`acp_ref._processes.Job`."""
+
+    def __init__(self, pid: int) -> None:
+        self.group = pid
+        self.closed = False
+        self.terminated = False
+        self.interrupts = 0
+        """How many looks at it are interrupted."""
+        self.immortal = False
+
+    def has_members(self) -> bool:
+        assert not self.closed
+        if self.interrupts:
+            self.interrupts -= 1
+            raise KeyboardInterrupt
+        return self.immortal or any(is_alive(pid) for pid in members_of(self.group))
+
+    def terminate(self) -> None:
+        assert not self.closed
+        self.terminated = True
+        self._end()
+
+    def close(self) -> None:
+        assert not self.closed
+        self.closed = True
+        self._end()
+
+    def _end(self) -> None:
+        if members_of(self.group):
+            os.killpg(self.group, signal.SIGKILL)
+
+
+def members_of(group: int) -> list[int]:
+    found: list[int] = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            if int(stat.read_text().rpartition(")")[2].split()[2]) == group:
+                found.append(int(stat.parent.name))
+    return found
+
+
+class FakeJobs:
+    """A kernel that has jobs; see :class:`acp_ref._processes.Jobs`."""
+
+    def __init__(self, *, refuses: str = "") -> None:
+        self.steps: list[str] = []
+        self.job: GroupAsJob | None = None
+        self._refuses = refuses
+
+    async def start(self, *command: str) -> trio.Process:
+        self._step("start")
+        program = ["sh", "-c", 'kill -STOP $$; exec "$@"', "sh", *command]
+        process = await trio.lowlevel.open_process(
+            program,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+        os.waitid(os.P_PID, process.pid, os.WSTOPPED)  # noqa: ASYNC222 - it takes no time
+        return process
+
+    def new_job(self, pid: int) -> GroupAsJob:
+        self._step("new_job")
+        self.job = GroupAsJob(pid)
+        return self.job
+
+    def resume(self, pid: int) -> None:
+        self._step("resume")
+        os.kill(pid, signal.SIGCONT)
+
+    def _step(self, name: str) -> None:
+        assert trio.lowlevel.currently_ki_protected()
+        self.steps.append(name)
+        if name == self._refuses:
+            raise PermissionError(errno.EACCES, f"no {name} today")
+
+    async def open(self, *command: str) -> tuple[ChildProcess, GroupAsJob]:
+        child = await open_child_in_job(partial(self.start, *command), command, self)
+        assert self.job is not None
+        return child, self.job
+
+
+async def test_a_child_is_put_into_its_job_before_it_runs() -> None:
+    jobs = FakeJobs()
+    child, job = await jobs.open("cat")
+    assert jobs.steps == ["start", "new_job", "resume"]
+    assert child.stdin is not None
+    await child.stdin.send_all(b"it runs\n")
+    assert await first_line(child) == "it runs"
+    assert child.signal_group(0)
+    assert await child.shutdown() == 0
+    assert not job.terminated
+    assert job.closed
+
+
+async def test_what_a_child_leaves_in_its_job_is_ended_although_the_leader_went_by_itself() -> None:
+    child, job = await FakeJobs().open("sh", "-c", "sleep 100 & echo $!; exit 3")
+    pid = int(await first_line(child))
+    assert await child.wait() == 3
+    assert child.signal_group(0)
+    assert await child.shutdown() == 3
+    assert not is_alive(pid)
+    assert job.terminated
+    assert job.closed
+    assert not child.signal_group(0)
+
+
+async def test_a_job_whose_leader_ignores_the_end_of_its_stdin_is_ended_without_another_grace() -> None:
+    child, job = await FakeJobs().open("sleep", "100")
+    with trio.fail_after(5):
+        assert await child.shutdown(stdin_grace=0.02, term_grace=100) == -signal.SIGKILL
+    assert job.terminated
+    assert job.closed
+
+
+async def test_any_signal_to_a_job_ends_it() -> None:
+    child, job = await FakeJobs().open("sh", "-c", "sleep 100 & echo $!; exec sleep 100")
+    pid = int(await first_line(child))
+    child.signal_group(signal.SIGTERM)
+    assert await child.wait() == -signal.SIGKILL
+    assert not is_alive(pid)
+    assert job.closed
+    assert await child.shutdown() == -signal.SIGKILL
+
+
+async def test_an_empty_job_is_closed_at_once_and_not_looked_at_again() -> None:
+    child, job = await FakeJobs().open("true")
+    assert await child.wait() == 0
+    assert job.closed
+    assert not child.signal_group(signal.SIGKILL)
+    assert await child.shutdown() == 0
+    assert await child.shutdown() == 0
+
+
+async def test_a_job_that_will_not_end_is_let_go_when_the_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_processes, "KILL_GRACE", 0.02)
+    child, job = await FakeJobs().open("true")
+    job.immortal = True
+    with trio.fail_after(5):
+        assert await child.shutdown() == 0
+    assert job.terminated
+    assert job.closed
+
+
+async def test_an_interrupt_in_the_midst_of_a_shutdown_ends_the_job() -> None:
+    child, job = await FakeJobs().open("sh", "-c", "sleep 100 & echo $!; exec cat")
+    pid = int(await first_line(child))
+    job.interrupts = 1
+    with pytest.raises(KeyboardInterrupt):
+        await child.shutdown()
+    assert job.terminated
+    assert job.closed
+    await child.shutdown()
+    assert not is_alive(pid)
+
+
+@pytest.mark.parametrize("refused", ["", "new_job"], ids=["in its job", "in none"])
+async def test_a_child_that_cannot_be_resumed_is_ended(refused: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_processes, "KILL_GRACE", 0.2)
+
+    class Jobs(FakeJobs):
+        def resume(self, pid: int) -> None:
+            self.pid = pid
+            raise PermissionError(errno.EACCES, "no thread of it may be touched")
+
+    jobs = Jobs(refuses=refused)
+    with pytest.raises(PermissionError, match="no thread"), trio.fail_after(5):
+        await open_child_in_job(partial(jobs.start, "true"), ["true"], jobs)
+    assert not is_known(jobs.pid)
+    assert jobs.job is None or jobs.job.closed
+
+
+async def test_a_child_that_cannot_be_in_a_job_runs_all_the_same_and_that_is_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    jobs = FakeJobs(refuses="new_job")
+    with caplog.at_level(logging.WARNING, logger="acp_ref"):
+        child = await open_child_in_job(partial(jobs.start, "cat"), ["cat"], jobs)
+    assert jobs.steps == ["start", "new_job", "resume"]
+    assert f"process {child.pid} is in no job" in caplog.text
+    assert "no new_job today" in caplog.text
+    assert await child.shutdown() == 0
+
+
+async def test_a_child_that_cannot_be_started_has_no_job() -> None:
+    jobs = FakeJobs(refuses="start")
+    with pytest.raises(PermissionError, match="no start today"):
+        await open_child_in_job(partial(jobs.start, "cat"), ["cat"], jobs)
+    assert jobs.steps == ["start"]
