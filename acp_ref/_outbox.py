@@ -51,34 +51,40 @@ class Outbox:
         self.frames_sent = 0
         self.writes = 0
 
+    # No interrupt comes between a frame and the note that it was written, or it would be written twice.
+
+    @trio.lowlevel.enable_ki_protection
     def put(self, frame: bytes) -> None:
         """Queue ``frame`` now. After :meth:`close` it is dropped: there is nobody left to read it."""
-        if self._closed:
-            return
-        self._frames.append(frame)
-        self.queued_bytes += len(frame)
-        if self._idle:
-            self._idle = False
-            self._writer.unpark()
+        if not self._closed:
+            self._frames.append(frame)
+            self.queued_bytes += len(frame)
+            if self._idle:
+                self._wake()
 
+    @trio.lowlevel.enable_ki_protection
     def put_urgent(self, frame: bytes) -> None:
         """:meth:`put`, and write everything now if that can be done without waiting."""
-        if (
-            self._urgent
-            and self._send_now is not None
-            and not (self._sending or self._closed)
-            and self.queued_bytes + len(frame) <= URGENT_BYTES
-        ):
-            self._urgent = False
-            batch = [*self._frames, frame]
-            if self._send_now(batch):
-                self._frames.clear()
-                self.queued_bytes = 0
-                self.writes += 1
-                self.frames_sent += len(batch)
-                self._room.unpark_all()
-                return
-        self.put(frame)
+        size = self.queued_bytes + len(frame)
+        if self._send_now is None or not self._urgent or self._sending or self._closed or size > URGENT_BYTES:
+            self.put(frame)
+            return
+        self._urgent = False
+        self._frames.append(frame)
+        self.queued_bytes = size
+        batch = self._frames.copy()
+        if self._send_now(batch):
+            del self._frames[: len(batch)]  # more may have been put meanwhile
+            self.queued_bytes -= size
+            self.writes += 1
+            self.frames_sent += len(batch)
+            self._room.unpark_all()
+        elif self._idle:
+            self._wake()
+
+    def _wake(self) -> None:
+        self._idle = False
+        self._writer.unpark()
 
     def allow_urgent(self) -> None:
         """The peer was heard: the next urgent frame may be written at once."""
@@ -90,6 +96,7 @@ class Outbox:
         while self.queued_bytes >= self._high_water and not self._closed:
             await self._room.park()
 
+    @trio.lowlevel.enable_ki_protection
     async def write(self, send: Callable[[Sequence[bytes]], Awaitable[None]]) -> None:
         """The writer: hand everything queued to ``send``, for ever, or until :meth:`close` and all is written."""
         while True:

@@ -210,6 +210,56 @@ async def test_room_that_an_urgent_frame_makes_wakes_who_waits_for_it() -> None:
     assert (outbox.frames_sent, outbox.writes, outbox.queued_bytes) == (2, 1, 0)
 
 
+@pytest.mark.parametrize("willing", [True, False])
+async def test_what_is_said_by_who_writes_an_urgent_frame_follows_that_frame(willing: bool) -> None:
+    written: list[bytes] = []
+
+    def send_now(frames: Sequence[bytes]) -> bool:
+        if written or not willing:
+            outbox.put(b"4")
+            return False
+        written.extend(frames)
+        outbox.put(b"3")
+        outbox.put_urgent(b"3 too")
+        return True
+
+    async def send(frames: Sequence[bytes]) -> None:
+        written.extend(frames)
+
+    outbox = Outbox(1 << 16, send_now)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(outbox.write, send)
+        await wait_all_tasks_blocked()
+        outbox.put(b"1")
+        outbox.put_urgent(b"2")
+        await wait_all_tasks_blocked()
+        outbox.close()
+    assert written == ([b"1", b"2", b"3", b"3 too"] if willing else [b"1", b"2", b"4"])
+    assert (outbox.frames_sent, outbox.queued_bytes) == (len(written), 0)
+
+
+async def test_no_interrupt_comes_between_a_write_and_the_note_of_it() -> None:
+    guarded: list[bool] = []
+
+    async def send(frames: Sequence[bytes]) -> None:
+        guarded.append(trio.lowlevel.currently_ki_protected())
+
+    def send_now(frames: Sequence[bytes]) -> bool:
+        guarded.append(trio.lowlevel.currently_ki_protected())
+        return True
+
+    assert not trio.lowlevel.currently_ki_protected()
+    outbox = Outbox(1 << 16, send_now)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(outbox.write, send)
+        await wait_all_tasks_blocked()
+        outbox.put_urgent(b"1")
+        outbox.put(b"2")
+        await wait_all_tasks_blocked()
+        outbox.close()
+    assert guarded == [True, True]
+
+
 # ------------------------------------------------------------------------------------------------ what the kernel takes
 
 
