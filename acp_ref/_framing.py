@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 
 import attrs
 
-__all__ = ["DEFAULT_MAX_FRAME_BYTES", "Frame", "FrameBuffer", "OversizedFrame"]
+__all__ = ["DEFAULT_MAX_FRAME_BYTES", "Frame", "FrameBuffer", "OversizedFrame", "UnterminatedFrame"]
 
 DEFAULT_MAX_FRAME_BYTES: Final = 128 * 1024 * 1024
 """128 MiB: a prompt may carry images and files inline, and the specification names no limit."""
@@ -34,6 +34,10 @@ class OversizedFrame:
     """Its end."""
     size: int
     """Its whole size in bytes."""
+
+
+class UnterminatedFrame(bytes):
+    """The last line before the end of input, which may have been cut off: no newline ends it."""
 
 
 Frame: TypeAlias = bytes | OversizedFrame
@@ -76,7 +80,7 @@ class FrameBuffer:
         frames: list[Frame] = []
         if self._size:
             self._finish(frames)
-        return frames
+        return [UnterminatedFrame(frame) if isinstance(frame, bytes) else frame for frame in frames]
 
     def _keep(self, part: bytes) -> None:
         self._size += len(part)

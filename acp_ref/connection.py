@@ -35,7 +35,7 @@ from typing_extensions import TypeForm
 
 from acp_ref import _jsonrpc as jsonrpc
 from acp_ref._converter import InvalidPayload, salvages, structure_hook, take_salvaged, unstructure_hook
-from acp_ref._framing import Frame, OversizedFrame
+from acp_ref._framing import Frame, OversizedFrame, UnterminatedFrame
 from acp_ref._incoming import Incoming
 from acp_ref._jsonrpc import JSON, JSONObject
 from acp_ref._nursery import open_nursery_beside
@@ -331,6 +331,7 @@ class Connection:
                 nursery.cancel_scope.cancel()
         finally:
             self._end(trio.ClosedResourceError("this connection was closed"))
+            self._outbox.close()  # also when this was cancelled, or who waits for room would wait for ever
             await self._transport.aclose()
 
     async def aclose(self) -> None:
@@ -428,7 +429,8 @@ class Connection:
         """Answer what was perhaps a request, and fail the request of ours that gets no other response."""
         self.report(Report(kind=ReportKind.JUNK, reason=message.reason, excerpt=frame[:EXCERPT]))
         if message.is_response:
-            request = self._outgoing.take(message.id)
+            # What the end of the conversation cut off fails with it, and that says why.
+            request = None if isinstance(frame, UnterminatedFrame) else self._outgoing.take(message.id)
             if request is not None:
                 reason = f"the response to {request.method} cannot be read: {message.reason}"
                 self._settle(request, RemoteProtocolError(reason))

@@ -18,6 +18,11 @@ from trio.testing import wait_all_tasks_blocked
 from acp_ref import agent_process
 from acp_ref._framing import Frame, OversizedFrame
 from acp_ref.agent_process import AgentProcess, AgentProcessError, AgentStartError, open_agent_transport
+from acp_ref.connection import Connection, open_connection
+from acp_ref.handlers import Handlers
+from acp_ref.methods import CLIENT, INITIALIZE
+from acp_ref.reports import Report, ReportKind
+from acp_ref.schema import InitializeRequest, ProtocolVersion
 
 both_ways = pytest.mark.parametrize("threads", [False, True], ids=["polled", "threaded"])
 
@@ -144,6 +149,19 @@ async def test_the_error_has_the_status_and_the_last_words_and_comes_after_the_l
     assert str(error).startswith("the agent ")
     again = copy.copy(error)
     assert (str(again), again.exit_status, again.stderr_tail) == (str(error), 2, "boom: missing key\n")
+
+
+@pytest.mark.field_note(17)
+@both_ways
+async def test_a_request_whose_answer_is_cut_off_by_the_end_of_the_agent_fails_with_that_end(threads: bool) -> None:
+    reports: list[Report] = []
+    half = '{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":1,"agentIn'
+    async with open_agent_transport(shell(f"read line; printf '%s' '{half}'; exit 7"), threads=threads) as agent:
+        connection = Connection(agent, CLIENT, Handlers(), on_report=reports.append)
+        async with open_connection(connection):
+            with pytest.raises(AgentProcessError, match="ended with exit status 7"):
+                await connection.request(INITIALIZE, InitializeRequest(protocol_version=ProtocolVersion(1)))
+    assert [(report.kind, report.excerpt) for report in reports] == [(ReportKind.JUNK, half.encode())]
 
 
 @pytest.mark.field_note(17)

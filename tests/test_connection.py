@@ -25,6 +25,7 @@ from acp_ref.reports import Report, ReportKind
 from acp_ref.requests import Answered, IncomingRequest
 from acp_ref.schema import InitializeRequest, InitializeResponse, ProtocolVersion
 from acp_ref.testing import ScriptedPeer, open_scripted_peer
+from acp_ref.transports import memory_transport_pair
 
 ECHO = extension_method("_test/echo", JSON, JSON)
 WAIT = extension_method("_test/wait", JSON, JSON)
@@ -559,6 +560,34 @@ async def test_closing_it_yourself_is_told_apart_from_the_peers_end(setting: Set
         assert (await peer.receive())["params"] == "last words"
         with pytest.raises(trio.EndOfChannel):
             await peer.receive()
+
+
+async def test_who_waits_for_room_learns_that_the_connection_was_cancelled(setting: Setting) -> None:
+    ours, _theirs = memory_transport_pair(0)
+    connection = Connection(ours, setting.role, setting.handlers)
+    big = b'{"jsonrpc":"2.0","method":"_big","params":"%s"}' % (b"x" * 70_000)
+
+    async def send() -> None:
+        with pytest.raises(trio.ClosedResourceError):
+            await connection.send_frame(big)
+
+    async with trio.open_nursery() as nursery:
+        running = trio.CancelScope()
+
+        async def run(*, task_status: trio.TaskStatus[None]) -> None:
+            with running:
+                await connection.run(task_status=task_status)
+
+        await nursery.start(run)
+        await connection.send_frame(big)  # is being written
+        await trio.testing.wait_all_tasks_blocked()
+        await connection.send_frame(big)  # fills the outbox
+        nursery.start_soon(send)
+        await trio.testing.wait_all_tasks_blocked()
+        kept = connection.statistics().outbox_bytes
+        running.cancel()
+    connection.put_frame(big)
+    assert connection.statistics().outbox_bytes == kept
 
 
 async def test_a_handler_that_fails_while_the_connection_is_cancelled_brings_nothing_else_down(
