@@ -221,8 +221,9 @@ class Incoming:
         opening = request.method == INITIALIZE.name and self._connection.state is ConnectionState.INITIALIZING
         if opening:
             self._connection.initialized(succeeded=error is None)
-        self._connection.put_frame(frame, urgent=True)  # EXT-07
-        for then in request.answered() if error is None else ():
+        followers = request.answered() if error is None else ()
+        self._connection.put_frame(frame, urgent=not followers)  # EXT-07; else it leaves with what follows it
+        for then in followers:
             try:
                 then()  # what must follow it, before anything else can
             except Exception as exc:

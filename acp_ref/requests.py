@@ -6,7 +6,7 @@ https://agentclientprotocol.com/protocol/cancellation
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Sequence
 from typing import TYPE_CHECKING, Generic, TypeVar, final
 
 import attrs
@@ -142,9 +142,9 @@ class IncomingRequest:
         """
         self._answered.append(then)
 
-    def answered(self) -> Iterator[Callable[[], None]]:
-        """What :meth:`on_answered` collected, to be called one by one; taken by the connection."""
-        return iter(self._answered)
+    def answered(self) -> Sequence[Callable[[], None]]:
+        """What :meth:`on_answered` has collected and still collects, to be called one by one; for the connection."""
+        return self._answered
 
 
 @final

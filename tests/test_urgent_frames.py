@@ -19,12 +19,14 @@ from acp_ref._jsonrpc import JSON, loads
 from acp_ref._outbox import URGENT_BYTES, Outbox
 from acp_ref.connection import Connection, open_connection
 from acp_ref.handlers import Handlers
-from acp_ref.methods import AGENT, CLIENT, INITIALIZE
+from acp_ref.methods import AGENT, CLIENT, INITIALIZE, extension_method
+from acp_ref.requests import Answered, IncomingRequest
 from acp_ref.schema import InitializeRequest, InitializeResponse, ProtocolVersion
 from acp_ref.transports import EagerTransport, MemoryTransport, Transport, memory_transport_pair
 from tests.test_connection import ECHO, TELL, echo, initialize
 
 ONE: Final = ProtocolVersion(1)
+FOLLOWED: Final = extension_method("_test/followed", JSON, JSON)
 
 
 @attrs.define
@@ -64,6 +66,11 @@ def _name(message: JSON) -> JSON:
     return message.get("method") or message.get("result")
 
 
+def echo_and_tell(request: IncomingRequest, params: JSON) -> Answered[JSON]:
+    request.on_answered(lambda: request.connection.put_notification(TELL, 1))
+    return Answered(params)
+
+
 @asynccontextmanager
 async def noted() -> AsyncGenerator[tuple[Connection, Noted, Connection, Noted], None]:
     """A client and an agent that echo, and what each of them writes."""
@@ -73,6 +80,7 @@ async def noted() -> AsyncGenerator[tuple[Connection, Noted, Connection, Noted],
     agents = Handlers()
     agents.update(handlers)
     agents.on_request(INITIALIZE, initialize)
+    agents.on_request(FOLLOWED, echo_and_tell)
     ours, theirs = memory_transport_pair()
     client_end, agent_end = Noted(ours), Noted(theirs)
     client, agent = Connection(client_end, CLIENT, handlers), Connection(agent_end, AGENT, agents)
@@ -95,6 +103,12 @@ async def test_an_answer_is_written_in_the_step_that_makes_it() -> None:
     async with noted() as (client, _, _, end):
         assert [await client.request(ECHO, text) for text in ("a", "b")] == ["a", "b"]
         assert end.methods() == [("send_now", ["a"]), ("send_now", ["b"])]
+
+
+async def test_an_answer_leaves_together_with_what_must_follow_it() -> None:
+    async with noted() as (client, _, _, end):
+        assert await client.request(FOLLOWED, "a") == "a"
+        assert end.methods() == [("send", ["a", "_test/tell"])]
 
 
 async def test_what_was_said_before_a_request_leaves_before_it_and_with_it() -> None:
