@@ -9,7 +9,7 @@ the list is the history, in order, so a replay is whole as long as the journal i
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 
@@ -94,16 +94,14 @@ class DirectoryJournal:
             except OSError as exc:
                 self._report(f"has no title and roots in listings: {exc.strerror}")
 
-    async def history(self, *, compactions: bool = True) -> History:
+    async def history(self, *, without: Collection[str] = ()) -> History:
         self._check_open()
         end = 0 if self._file is None else self._file.size
         unwritten = tuple(self._unwritten)
         # The first pass reads and parses everything, which is no work for the loop's thread.
         source = None if self._file is None else self._file.copy()
         try:
-            replay = await trio.to_thread.run_sync(
-                lambda: Replay(self._lines(source, end, unwritten), compactions=compactions)
-            )
+            replay = await trio.to_thread.run_sync(lambda: Replay(self._lines(source, end, unwritten), without=without))
         finally:
             if source is not None:
                 source.close()

@@ -19,7 +19,7 @@ is left out and counted.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final
 
 import attrs
@@ -119,17 +119,19 @@ class _Entity:
 class Replay:
     """What of ``lines`` is replayed. Give :meth:`history` the same lines again.
 
-    ``compactions=False`` leaves compactions out, for a client that did not announce them (COMP-01). Lines past those
-    seen here are never selected, so a journal may grow meanwhile.
+    Updates of the kinds in ``without`` are left out. Lines past those seen here are never selected, so a journal may
+    grow meanwhile.
     """
 
-    def __init__(self, lines: Iterable[Frame], *, compactions: bool = True) -> None:
+    def __init__(self, lines: Iterable[Frame], *, without: Collection[str] = ()) -> None:
         self._marks = bytearray()
         self._merged: dict[int, JSONObject] = {}
         self._tool_calls: dict[str, _Entity] = {}
         self._compactions: dict[str, _Entity] = {}
         self._latest: dict[str, int] = {}
         self._settings: dict[str, JSONObject] = {}
+        self._without = without
+        as_it_is = CHUNKS.difference(without)
         self.info: JSONObject = {}
         """All ``session_info_update`` members merged; empty when there was none."""
         self.damaged = 0
@@ -140,14 +142,20 @@ class Replay:
             if parsed is None:
                 self.damaged += 1
                 mark(LEFT_OUT)
-            elif parsed[0] in CHUNKS:
+            elif parsed[0] in as_it_is:
                 mark(AS_IT_IS)
             else:
                 mark(self._place(place, *parsed))
-        self._finish(compactions)
+        self._finish()
 
     def _place(self, place: int, kind: str, update: JSONObject) -> int:
         """File ``update``; the mark of its line."""
+        if kind in SETTINGS:
+            self._settings[kind] = update
+        elif kind == "session_info_update":
+            merge_session_info(self.info, update)
+        if kind in self._without:
+            return LEFT_OUT
         match kind:
             case "tool_call" | "tool_call_update":
                 call = self._entity(self._tool_calls, update.get("toolCallId"), place)
@@ -159,15 +167,12 @@ class Replay:
                 return MERGED if compaction.place == place else LEFT_OUT
             case "session_info_update":
                 self._supersede(kind, place)
-                merge_session_info(self.info, update)
                 return MERGED
             case "notice":  # NOTE-04
                 return LEFT_OUT
             case _:
                 if kind in LATEST:
                     self._supersede(kind, place)
-                if kind in SETTINGS:
-                    self._settings[kind] = update
                 return AS_IT_IS
 
     def _entity(self, entities: dict[str, _Entity], entity_id: JSON, place: int) -> _Entity:
@@ -185,7 +190,7 @@ class Replay:
             self._marks[before] = LEFT_OUT
         self._latest[kind] = place
 
-    def _finish(self, compactions: bool) -> None:
+    def _finish(self) -> None:
         for call in self._tool_calls.values():
             # A title is what makes it reportable as a whole (TOOL-02).
             call.state["sessionUpdate"] = "tool_call" if "title" in call.state else "tool_call_update"
@@ -193,8 +198,7 @@ class Replay:
         for compaction in self._compactions.values():
             compaction.state["sessionUpdate"] = "compaction_update"
             self._merged[compaction.place] = compaction.state
-            ended = compaction.state.get("status", "in_progress") != "in_progress"
-            if not (compactions and ended):
+            if compaction.state.get("status", "in_progress") == "in_progress":
                 self._marks[compaction.place] = LEFT_OUT
         if "session_info_update" in self._latest:
             self._merged[self._latest["session_info_update"]] = self.info
@@ -208,4 +212,4 @@ class Replay:
             if mark == AS_IT_IS and not isinstance(line, OversizedFrame):
                 yield line
             elif mark == MERGED:
-                yield dumps(self._merged[place])
+                yield dumps(self._merged.pop(place))

@@ -10,13 +10,15 @@ opposite order, so nothing of the session outlives it.
 The prompt turn is not a child of the session: it runs in the task of its request, whose CancelScope is the turn's. A
 cancelled turn leaves the session, its MCP connections and its history as they were.
 
-Updates that are emitted before the setup was answered are held, and leave right after the answer.
+Updates that are emitted before the setup was answered are held. They become part of the history, and leave, right after
+the answer; of a setup that fails nothing remains. A session that is set up anew while it is open is held as well: what
+it says meanwhile follows what it said before (:meth:`AgentSession.hold`).
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Final, Generic, final
 
@@ -24,7 +26,7 @@ import trio
 from typing_extensions import TypeVar
 
 from acp_ref import _jsonrpc as jsonrpc
-from acp_ref._converter import structure_hook, unstructure_hook
+from acp_ref._converter import unstructure_hook
 from acp_ref._state import SESSION, TURN, SessionEvent, SessionState, TurnEvent, TurnState, after
 from acp_ref.client_services import ClientServices
 from acp_ref.compaction import Compactions, RunningCompaction, run_compaction
@@ -39,7 +41,6 @@ from acp_ref.schema import (
     ClientCapabilities,
     CompactionSummaryChunk,
     CompactionUpdate,
-    ConfigOptionUpdate,
     CurrentModeUpdate,
     Notice,
     SessionConfigId,
@@ -51,7 +52,7 @@ from acp_ref.schema import (
     ToolCall,
     ToolCallUpdate,
 )
-from acp_ref.session_updates import RULES, announces_booleans
+from acp_ref.session_updates import RULES
 from acp_ref.tool_calls import ReportedToolCalls
 
 if TYPE_CHECKING:
@@ -68,7 +69,6 @@ __all__ = ["AgentSession", "SessionOrigin"]
 S = TypeVar("S", default=None)
 
 encode_update: Final = unstructure_hook(SessionUpdate)
-decode_update: Final = structure_hook(SessionUpdate)
 PREFIX: Final = b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":%b,"update":'
 
 CLOSE_TIMEOUT: Final = 30.0
@@ -153,7 +153,9 @@ class AgentSession(Generic[S]):
         self._state = SessionState.OPENING
         self._turn = TurnState.IDLE
         self._turn_over = trio.lowlevel.ParkingLot()
-        self._held: list[bytes] | None = []  # not None until the setup is answered
+        self._held: list[bytes] | None = []  # not None until the setup is answered, and while it is set up anew
+        self._unrecorded: list[bytes] = []  # what the held ones are to the history, until the setup is answered
+        self._settings_when_held: tuple[SessionModeId | None, Sequence[SessionConfigOption] | None] = (None, None)
         self._prefix = PREFIX % jsonrpc.dumps(session_id)
         self._nursery: trio.Nursery | None = None
         self._closing = trio.Event()
@@ -180,7 +182,7 @@ class AgentSession(Generic[S]):
         Raises:
           trio.ClosedResourceError: the session is over.
         """
-        if self._nursery is None or self._closing.is_set():
+        if self._nursery is None or self.closed:
             raise trio.ClosedResourceError(f"session {self.id} is closed")
         return self._nursery
 
@@ -197,7 +199,7 @@ class AgentSession(Generic[S]):
           ValueError: the update breaks the schema. Nothing was sent.
           trio.BrokenResourceError, trio.ClosedResourceError: the connection or the session is over.
         """
-        if self._held is not None:  # the setup is not answered yet
+        if self._state is SessionState.OPENING:  # the setup is not answered yet
             self.put(update)
             await trio.lowlevel.checkpoint()
         else:
@@ -211,7 +213,7 @@ class AgentSession(Generic[S]):
           CapabilityError, LocalProtocolError, ValueError: as :meth:`send`.
           trio.ClosedResourceError: the session is over.
         """
-        frame = self._prefix + self._record(update) + b"}}"
+        frame = self.frame(self._record(update))
         if self._held is not None:
             self._held.append(frame)
         else:
@@ -219,25 +221,29 @@ class AgentSession(Generic[S]):
 
     def record(self, update: SessionUpdate) -> None:
         """Put ``update`` into the history without sending it, as for what the user said."""
+        self._append(jsonrpc.dumps(encode_update(update)))
+
+    def _append(self, update: bytes) -> None:
         if self.journal is not None:
-            self.journal.append(jsonrpc.dumps(encode_update(update)))
+            append = self._unrecorded.append if self._state is SessionState.OPENING else self.journal.append
+            append(update)
+
+    def frame(self, update: bytes) -> bytes:
+        """The notification that tells the client of ``update``, which is in wire form."""
+        return self._prefix + update + b"}}"
 
     def _record(self, update: SessionUpdate) -> bytes:
         if self._state is SessionState.CLOSED:
             raise trio.ClosedResourceError(f"session {self.id} is closed")
-        journal = self.journal
         rule = RULES.get(type(update))
-        if rule is not None:
-            update = rule(update, self.client_capabilities)
-            if isinstance(update, CompactionUpdate | CompactionSummaryChunk):
-                self._compactions.report(update)  # COMP-05, COMP-06
-            elif isinstance(update, ToolCall | ToolCallUpdate):
-                self.tool_calls.report(update)  # TOOL-02, D-37
-            elif isinstance(update, Notice):
-                journal = None  # NOTE-04
-        body = jsonrpc.dumps(encode_update(update))
-        if journal is not None:
-            journal.append(body)
+        told = update if rule is None else rule(update, self.client_capabilities)
+        if isinstance(told, CompactionUpdate | CompactionSummaryChunk):
+            self._compactions.report(told)  # COMP-05, COMP-06
+        elif isinstance(told, ToolCall | ToolCallUpdate):
+            self.tool_calls.report(told)  # TOOL-02, D-37
+        body = jsonrpc.dumps(encode_update(told))
+        if not isinstance(told, Notice):  # NOTE-04
+            self._append(body if told is update else jsonrpc.dumps(encode_update(update)))  # another client may see all
         return body
 
     def compaction(
@@ -285,28 +291,6 @@ class AgentSession(Generic[S]):
             self.modes.change(mode_id)
             await self.send(CurrentModeUpdate(current_mode_id=mode_id))  # CONF-22
 
-    def mode_set_by_client(self, mode_id: SessionModeId) -> Sequence[SessionUpdate]:
-        """The client chose a mode: it counts now, and goes into the history. What the client must still be told, once
-        its request is answered, is returned."""
-        if self.modes is not None:
-            self.modes.change(mode_id)
-        self.record(CurrentModeUpdate(current_mode_id=mode_id))
-        if self.config_options is not None and self.config_options.follow_mode(mode_id):
-            return [self.config_options.as_update()]  # CONF-22
-        return []
-
-    def option_set_by_client(self, config_id: SessionConfigId, value: str | bool) -> Sequence[SessionUpdate]:
-        """The client chose a value; as :meth:`mode_set_by_client`."""
-        if self.config_options is None:
-            return []
-        self.config_options.change(config_id, value)
-        self.record(self.config_options.as_update())
-        mode_id = self.config_options.mode_of(config_id, value)
-        if mode_id is not None and self.modes is not None:
-            self.modes.change(mode_id)
-            return [CurrentModeUpdate(current_mode_id=mode_id)]  # CONF-22
-        return []
-
     def visible_config_options(self) -> list[SessionConfigOption] | None:
         """The config options as this client may see them (CONF-07); None when the session has none."""
         return None if self.config_options is None else self.config_options.visible(self.client_capabilities)
@@ -348,10 +332,14 @@ class AgentSession(Generic[S]):
             self._closing.set()
             if self.turn_request is not None:
                 self.turn_request.cancel()
-            if self.journal is not None and self.owns_journal:
-                with trio.CancelScope(shield=True):  # bounded: it closes a file
-                    await self.journal.aclose()
+            if self.owns_journal:
+                await self._close_journal()
             self._closed.set()
+
+    async def _close_journal(self) -> None:
+        if self.journal is not None:
+            with trio.CancelScope(shield=True):  # bounded: it closes a file
+                await self.journal.aclose()
 
     def open(self) -> None:
         """The setup was answered: what was held leaves now, in order, then the slash commands (SLASH-01)."""
@@ -359,11 +347,45 @@ class AgentSession(Generic[S]):
             return
         self._state = after(SESSION, self._state, SessionEvent.OPENED)
         self.client.setup_request = None
+        unrecorded, self._unrecorded = self._unrecorded, []
+        for update in unrecorded:
+            self._append(update)
+        self._let_go()
+        if self.commands:
+            self.put(AvailableCommandsUpdate(available_commands=[*self.commands]))
+
+    def _let_go(self) -> None:
         held, self._held = self._held or [], None
         for frame in held:
             self.connection.put_frame(frame)
-        if self.commands:
-            self.put(AvailableCommandsUpdate(available_commands=[*self.commands]))
+
+    def hold(self) -> None:
+        """It is being set up anew. Until that fails (:meth:`release`) or succeeds (:meth:`replace`) both have the
+        journal, and what it says waits, or the client would take it for a part of the replay."""
+        self.owns_journal = False
+        self._held = []
+        self._settings_when_held = (
+            None if self.modes is None else self.modes.current,
+            None if self.config_options is None else self.config_options.options,
+        )
+
+    async def release(self) -> None:
+        """It goes on as it was, if it has not ended by itself meanwhile."""
+        self._let_go()
+        self.owns_journal = True
+        if self._closed.is_set():
+            await self._close_journal()
+
+    async def replace(self, old: AgentSession[S]) -> None:
+        """End ``old``, which is the same session and was held. What it has said and set since then counts here."""
+        self.owns_journal = True
+        await old.aclose()
+        self._held = [*(old._held or ()), *(self._held or ())]
+        mode, options = old._settings_when_held
+        if self.modes is not None and old.modes is not None and old.modes.current != mode:
+            self.modes.restore(old.modes.current)
+        if self.config_options is not None and old.config_options is not None and old.config_options.options != options:
+            self.config_options.restore(old.config_options.options)
 
     def check_call(self) -> None:
         """Whether the session takes a request now.
@@ -373,46 +395,24 @@ class AgentSession(Generic[S]):
         """
         after(SESSION, self._state, SessionEvent.CALL)
 
-    async def aclose(self) -> None:
-        """End the session: the turn, the application's context, the servers, the journal. Idempotent and bounded."""
+    def begin_close(self) -> None:
+        """From now on it is ending: it takes no requests, and its turn is cancelled."""
         self._closing.set()
+        self.cancel_turn()  # SETUP-54: as for session/cancel
         if self._nursery is not None:
             scope = self._nursery.cancel_scope
             scope.deadline = min(scope.deadline, trio.current_time() + CLOSE_TIMEOUT)
+
+    async def aclose(self) -> None:
+        """End the session: the turn, the application's context, the servers, the journal. Idempotent and bounded."""
+        self.begin_close()
         await self._closed.wait()
 
     @property
     def closed(self) -> bool:
-        """Whether the session is over, or about to be."""
-        return self._closing.is_set()
-
-    async def take_up(self) -> Iterator[bytes]:
-        """Read the history: take the mode and the config options from it, and give what :meth:`replay` is to send."""
-        client = self.client_capabilities
-        has_settings = self.modes is not None or self.config_options is not None
-        if self.journal is None or not (has_settings or self.origin is SessionOrigin.LOADED):
-            return iter(())
-        compactions = client.session is not None and client.session.compaction is not None
-        history = await self.journal.history(compactions=compactions)
-        for setting in history.settings:
-            value = decode_update(jsonrpc.loads(setting))
-            if isinstance(value, CurrentModeUpdate) and self.modes is not None:
-                self.modes.restore(value.current_mode_id)
-            elif isinstance(value, ConfigOptionUpdate) and self.config_options is not None:
-                self.config_options.restore(value.config_options)
-        return history.updates
-
-    async def replay(self, history: Iterator[bytes]) -> None:
-        """Send the whole history again, entry by entry as the journal has it (SETUP-11, SETUP-12)."""
-        client = self.client_capabilities
-        send, prefix = self.connection.send_frame, self._prefix
-        for update in history:
-            if self.commands and b"available_commands_update" in update[:64]:
-                continue  # the commands of today follow the answer
-            if b"config_option_update" in update[:64] and not announces_booleans(client):
-                value = decode_update(jsonrpc.loads(update))
-                update = jsonrpc.dumps(encode_update(RULES[ConfigOptionUpdate](value, client)))  # CONF-07
-            await send(prefix + update + b"}}")
+        """Whether the session is over, or about to be: it was closed, or something of its own has failed."""
+        failed = self._nursery is not None and self._nursery.cancel_scope.cancel_called
+        return failed or self._closing.is_set()
 
     # ---------------------------------------------------------------------------------------------------- the turn
 

@@ -18,7 +18,10 @@ from acp_ref.errors import RequestError
 from acp_ref.methods import SET_SESSION_CONFIG_OPTION, SET_SESSION_MODE
 from acp_ref.requests import Answered, IncomingRequest
 from acp_ref.schema import (
+    CurrentModeUpdate,
+    SessionConfigId,
     SessionId,
+    SessionModeId,
     SessionUpdate,
     SetSessionConfigOptionRequest,
     SetSessionConfigOptionResponse,
@@ -63,7 +66,7 @@ class SessionSettings(Generic[S]):
         ask = self._agent.set_mode
 
         def settle() -> SetSessionModeResponse:
-            _tell_afterwards(request, session, session.mode_set_by_client(params.mode_id))
+            _tell_afterwards(request, session, _mode_chosen(session, params.mode_id))
             return SetSessionModeResponse()
 
         return Answered(settle()) if ask is None else self._after(ask(session, params.mode_id), session, settle)
@@ -78,7 +81,7 @@ class SessionSettings(Generic[S]):
         ask = self._agent.set_config_option
 
         def settle() -> SetSessionConfigOptionResponse:
-            _tell_afterwards(request, session, session.option_set_by_client(params.config_id, params.value))
+            _tell_afterwards(request, session, _option_chosen(session, params.config_id, params.value))
             visible = options.visible(session.client_capabilities)  # CONF-19
             return SetSessionConfigOptionResponse(config_options=visible)
 
@@ -91,6 +94,30 @@ class SessionSettings(Generic[S]):
         if self._get(session.id) is not session:  # closed, or loaded again meanwhile
             raise RequestError.session_not_found(session.id)
         return settle()
+
+
+def _mode_chosen(session: AgentSession[S], mode_id: SessionModeId) -> Sequence[SessionUpdate]:
+    """The client chose a mode: it counts now, and goes into the history. What the client must still be told, once its
+    request is answered, is returned."""
+    if session.modes is not None:
+        session.modes.change(mode_id)
+    session.record(CurrentModeUpdate(current_mode_id=mode_id))
+    if session.config_options is not None and session.config_options.follow_mode(mode_id):
+        return [session.config_options.as_update()]  # CONF-22
+    return []
+
+
+def _option_chosen(session: AgentSession[S], config_id: SessionConfigId, value: str | bool) -> Sequence[SessionUpdate]:
+    """The client chose a value; as :func:`_mode_chosen`."""
+    if session.config_options is None:
+        return []
+    session.config_options.change(config_id, value)
+    session.record(session.config_options.as_update())
+    mode_id = session.config_options.mode_of(config_id, value)
+    if mode_id is not None and session.modes is not None:
+        session.modes.change(mode_id)
+        return [CurrentModeUpdate(current_mode_id=mode_id)]  # CONF-22
+    return []
 
 
 def _tell_afterwards(request: IncomingRequest, session: AgentSession[S], updates: Sequence[SessionUpdate]) -> None:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final, Generic, cast, final
 import trio
 from typing_extensions import TypeVar
 
+from acp_ref._loading import replay, take_up
 from acp_ref.agent_session import AgentSession, SessionOrigin
 from acp_ref.connection import Connection
 from acp_ref.elicitation import OpenElicitations
@@ -194,33 +195,33 @@ class AgentSessions(Generic[S]):
         roots = await self._roots(params)  # SETUP-62: nothing stored comes back by itself
         self._check_mcp_servers(params.mcp_servers)
         session_id = params.session_id
-        if (old := self._sessions.get(session_id)) is not None and old.closed:
-            old = None
         self._check_settled(session_id)
-        if old is not None and old.turn_running:
+        old = self._sessions.get(session_id)
+        if old is not None and old.turn_running and not old.closed:
             raise RequestError.invalid_request(f"session {session_id} is busy")  # D-12
         self._in_transition.add(session_id)  # from here on the old one takes no requests
         try:
+            if old is not None and old.closed:
+                await old.aclose()  # it is ending, and has its journal until then
+                old = None
             journal = await self._stored.open(session_id) if old is None else old.journal
             assert journal is not None, "with a store every open session has a journal"
-            async with _undoing(journal if old is None else None):
+            async with _undoing(journal) if old is None else _holding(old):
                 _check_same_cwd(journal, roots)
                 session = self._make(request.connection, session_id, origin, roots, params, journal)
                 session.owns_journal = old is None
-                history = await session.take_up()  # before its context says more, which follows the answer
+                updates = await take_up(session, replayed=origin is SessionOrigin.LOADED)
                 await self._start(session)
                 async with _closing_on_error(session):
-                    if origin is SessionOrigin.LOADED:
-                        await session.replay(history)  # SETUP-11, SETUP-13; never for a resume (SETUP-48)
+                    await replay(session, updates)  # SETUP-11, SETUP-13; nothing for a resume (SETUP-48)
                     if session.closed:
                         raise RequestError.internal_error()  # its context has failed meanwhile, which was reported
                     journal.set_additional_directories(roots.roots[1:])
             self._sessions[session_id] = session
             request.on_answered(session.open)
             if old is not None:
-                old.owns_journal, session.owns_journal = False, True
                 with trio.CancelScope(shield=True):  # bounded: the end of a session is. It is too late to go back
-                    await old.aclose()
+                    await session.replace(old)
         finally:
             self._in_transition.discard(session_id)
         return session
@@ -335,8 +336,7 @@ class AgentSessions(Generic[S]):
 
     def _close(self, request: IncomingRequest, params: CloseSessionRequest) -> Awaitable[CloseSessionResponse]:
         session = self.get(params.session_id)  # SETUP-56
-        del self._sessions[params.session_id]
-        session.cancel_turn()  # SETUP-54: as for session/cancel
+        session.begin_close()  # in wire order: a prompt in the next line finds it closed
         return self._finish_close(session)
 
     async def _finish_close(self, session: AgentSession[S]) -> CloseSessionResponse:
@@ -352,9 +352,8 @@ class AgentSessions(Generic[S]):
         self._check_settled(params.session_id)
         self._in_transition.add(params.session_id)
         try:
-            session = self._sessions.pop(params.session_id, None)
+            session = self._sessions.get(params.session_id)
             if session is not None:
-                session.cancel_turn()
                 await session.aclose()  # DEL-08: deleting an active session closes it
             await self._stored.delete(params.session_id)  # DEL-06: silent when there is none
         finally:
@@ -378,6 +377,17 @@ async def _undoing(journal: Journal | None, store: SessionStore | None = None) -
                 await journal.aclose()
                 if store is not None:
                     await store.delete(journal.session_id)
+        raise
+
+
+@asynccontextmanager
+async def _holding(session: AgentSession[S]) -> AsyncGenerator[None, None]:
+    """Hold ``session`` while it is set up anew in the block. When that fails or is cancelled, it goes on."""
+    session.hold()
+    try:
+        yield
+    except BaseException:
+        await session.release()
         raise
 
 

@@ -17,7 +17,7 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Protocol
@@ -102,10 +102,11 @@ class Journal(Protocol):
         (SETUP-62)."""
         ...
 
-    async def history(self, *, compactions: bool = True) -> History:
+    async def history(self, *, without: Collection[str] = ()) -> History:
         """The conversation so far, for replay; what is appended from now on is not part of it.
 
-        ``compactions=False`` leaves compactions out, for a client that did not announce them (COMP-01).
+        Updates of the kinds in ``without`` (the names that their ``sessionUpdate`` has) are left out of its updates, as
+        for a client that did not announce them (COMP-01).
 
         Raises:
           trio.ClosedResourceError: the journal is closed.
@@ -206,11 +207,11 @@ class _MemoryJournal:
         self._check_open()
         self._record.noted["additionalDirectories"] = [*directories]
 
-    async def history(self, *, compactions: bool = True) -> History:
+    async def history(self, *, without: Collection[str] = ()) -> History:
         self._check_open()
         await trio.lowlevel.checkpoint()
         lines = self._record.updates
-        return Replay(lines, compactions=compactions).history(lines)
+        return Replay(lines, without=without).history(lines)
 
     async def aclose(self) -> None:
         if self._record.writer is self:

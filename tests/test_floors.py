@@ -23,7 +23,7 @@ FLOORS: Final[Mapping[int, str]] = {
     2: "_converter",
     3: "methods _state",
     4: "connection handlers requests transports _incoming _outgoing _outbox _nursery",
-    6: "agent authentication client prompt_turn session_settings session_setup",
+    6: "agent authentication client prompt_turn session_settings session_setup _loading",
     7: "testing spec demo reference_agent reference_client cli __main__ __init__",
 }
 """A module, or a package for all modules in it. ``agent_...`` and ``client_...`` are parts of agent and client."""

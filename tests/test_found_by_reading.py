@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Literal
 
 import pytest
@@ -20,7 +19,7 @@ from acp_ref.connection import open_connection
 from acp_ref.prompt_turn import PromptTurn
 from acp_ref.reports import Report, ReportKind
 from acp_ref.schema import RequestPermissionRequest, StopReason
-from acp_ref.session_store import DirectoryStore, MemoryStore
+from acp_ref.session_store import MemoryStore
 from acp_ref.terminals import LocalTerminal
 from acp_ref.testing import ScriptedPeer, open_scripted_agent, open_scripted_client
 from acp_ref.transports import memory_transport_pair
@@ -110,36 +109,6 @@ async def test_a_cancellation_never_overtakes_a_prompt_that_waits_for_room(nurse
         await peer.answer(messages[2], {"stopReason": "cancelled"})
         await trio.testing.wait_all_tasks_blocked(0.01)
         assert stop_reasons == [StopReason.CANCELLED]
-
-
-async def test_a_reload_whose_context_fails_during_the_replay_leaves_the_open_session_as_it_was(tmp_path: Path) -> None:
-    opened: list[AgentSession[None]] = []
-    reports: list[Report] = []
-
-    async def fail() -> None:
-        raise ValueError("the context failed")
-
-    @asynccontextmanager
-    async def open_session(session: AgentSession[None]) -> AsyncGenerator[None, None]:
-        opened.append(session)
-        if len(opened) == 2:
-            session.nursery.start_soon(fail)
-        yield
-
-    store = DirectoryStore(tmp_path / "sessions")
-    agent = Agent(name="a", version="1", prompt=tell, store=store, open_session=open_session)
-    async with open_scripted_client(agent, on_report=reports.append) as peer:
-        await ask(peer, 0, "initialize", {"protocolVersion": 1, "clientCapabilities": {}})
-        answer = await ask(peer, 1, "session/new", {"cwd": "/tmp", "mcpServers": []})
-        assert isinstance(answer["result"], dict)
-        setup: JSONObject = {"sessionId": answer["result"]["sessionId"], "cwd": "/tmp", "mcpServers": []}
-        prompt: JSONObject = {"sessionId": setup["sessionId"], "prompt": [{"type": "text", "text": "hello"}]}
-        await ask(peer, 2, "session/prompt", prompt)
-        assert "error" in await ask(peer, 3, "session/load", setup)
-        assert [session.closed for session in opened] == [False, True]
-        assert "result" in await ask(peer, 4, "session/prompt", prompt)
-        assert "result" in await ask(peer, 5, "session/load", setup)
-    assert [report.kind for report in reports] == [ReportKind.HANDLER_FAILED]
 
 
 async def test_a_context_that_fails_while_its_connection_ends_is_reported_and_fails_nothing_else() -> None:
