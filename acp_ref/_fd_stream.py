@@ -226,11 +226,13 @@ class PolledSocketWriter(PolledWriter):
 
     def __init__(self, fd: int) -> None:
         super().__init__(fd)
-        blocking = sys.platform == "win32" or os.get_blocking(fd)
-        self._socket = socket.socket(fileno=fd)
-        if self._socket.gettimeout() is not None:  # from socket.setdefaulttimeout(), which changed the mode
-            self._socket.settimeout(None)
-            if sys.platform != "win32":
+        if sys.platform == "win32":
+            self._socket = socket.socket(fileno=fd)
+        else:
+            blocking = os.get_blocking(fd)
+            self._socket = socket.socket(fileno=fd)
+            if self._socket.gettimeout() is not None:  # from socket.setdefaulttimeout(), which changed the mode
+                self._socket.settimeout(None)
                 os.set_blocking(fd, blocking)
 
     def _write_now(self, data: bytes | memoryview) -> int:
