@@ -378,7 +378,6 @@ class AgentSession(Generic[S]):
 
     async def replace(self, old: AgentSession[S]) -> None:
         """End ``old``, which is the same session and was held. What it has said and set since then counts here."""
-        self.owns_journal = True
         await old.aclose()
         self._held = [*(old._held or ()), *(self._held or ())]
         mode, options = old._settings_when_held

@@ -209,7 +209,7 @@ class AgentSessions(Generic[S]):
             async with _undoing(journal) if old is None else _holding(old):
                 _check_same_cwd(journal, roots)
                 session = self._make(request.connection, session_id, origin, roots, params, journal)
-                session.owns_journal = old is None
+                session.owns_journal = False  # it is needed to the end of the replay, whatever becomes of the context
                 updates = await take_up(session, replayed=origin is SessionOrigin.LOADED)
                 await self._start(session)
                 async with _closing_on_error(session):
@@ -217,6 +217,7 @@ class AgentSessions(Generic[S]):
                     if session.closed:
                         raise RequestError.internal_error()  # its context has failed meanwhile, which was reported
                     journal.set_additional_directories(roots.roots[1:])
+            session.owns_journal = True
             self._sessions[session_id] = session
             request.on_answered(session.open)
             if old is not None:

@@ -291,6 +291,25 @@ async def test_a_load_whose_context_fails_during_the_replay_leaves_the_open_sess
         assert [report.kind for report in client.reports] == [ReportKind.HANDLER_FAILED]
 
 
+async def test_a_load_of_a_closed_session_whose_context_fails_during_the_replay_is_refused_and_reported_once(
+    store: SessionStore, context: Context
+) -> None:
+    async with talk(store, context, buffer=0) as client:
+        await client.new()
+        for _ in range(6):
+            client.opened[0].record(says("x" * 70_000))
+        await client.send("session/close")
+        await client.answer()
+        await client.start_load()
+        await wait_all_tasks_blocked(0.01)  # the replay waits for room
+        client.opened[1].nursery.start_soon(fail)
+        await wait_all_tasks_blocked(0.01)
+        assert "error" in await client.answer()
+        assert [report.kind for report in client.reports] == [ReportKind.HANDLER_FAILED]
+        assert "result" in await client.load()
+        assert len(client.heard) == 6
+
+
 @pytest.mark.parametrize("loads", [True, False], ids=["the load succeeds", "the load fails"])
 async def test_an_open_session_that_fails_while_it_is_loaded_takes_no_journal_with_it(
     store: SessionStore, context: Context, loads: bool
