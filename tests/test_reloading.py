@@ -451,3 +451,55 @@ async def test_an_option_that_one_client_may_not_see_keeps_its_value_for_another
         values = [option["currentValue"] for option in result["configOptions"] if isinstance(option, dict)]
         assert values == ["blue", True]
         assert client.heard == ["config_option_update"]
+
+
+# --------------------------------------------------------------------------------------- whatever step it is cut off at
+
+
+async def cut_off(client: Talk, how: str) -> None:
+    match how:
+        case "it is cancelled":
+            await client.peer.notify("$/cancel_request", {"requestId": client.last_id})
+        case "the input ends":
+            client.peer.close_send()
+        case "the connection breaks":
+            await client.peer.aclose()
+        case _:
+            for session in client.opened if how == "both fail" else client.opened[:1]:
+                if not session.closed:
+                    session.nursery.start_soon(fail)
+
+
+@pytest.mark.parametrize("live", [True, False], ids=["open", "closed"])
+@pytest.mark.parametrize(
+    "how", ["it is cancelled", "the input ends", "the connection breaks", "the open one fails", "both fail"]
+)
+async def test_at_whatever_step_a_load_is_cut_off_the_session_stays_loadable_and_its_history_as_it_was(
+    store: SessionStore, how: str, live: bool
+) -> None:
+    for step in range(30):
+        context = Context()
+        with trio.fail_after(20):
+            async with talk(store, context) as client:
+                await client.new()
+                session_id = client.session_id
+                await client.prompt()
+                if not live:
+                    await client.send("session/close")
+                    await client.answer()
+                await client.start_load()
+                load_id = client.last_id
+                for _ in range(step):
+                    await trio.lowlevel.checkpoint()
+                await cut_off(client, how)
+                if how not in ("the input ends", "the connection breaks"):
+                    assert (await client.answer())["id"] == load_id
+                    if "error" in await client.prompt():
+                        assert "result" in await client.load()
+                        assert "result" in await client.prompt()
+                    assert "result" in await client.load()
+                    assert client.heard[:2] == ["hello", "hi"]
+            async with talk(store, context) as client:
+                client.session_id = session_id
+                assert "result" in await client.load()
+                assert client.heard in (["hello", "hi"], ["hello", "hi"] * 2)
