@@ -105,7 +105,14 @@ Message: TypeAlias = Request | Notification | Result | ErrorResponse | InvalidMe
 
 
 class Unreadable(ValueError):
-    """It is JSON, but more than is read here: nested too deeply, or with a number that is out of range."""
+    """It is JSON, but more than is read here: nested too deeply, or with a number that is out of range.
+
+    ``value`` is what could be read, with an infinite number for each that is out of range.
+    """
+
+    def __init__(self, reason: str, value: JSON = None) -> None:
+        super().__init__(reason)
+        self.value = value
 
 
 def _no_constant(text: str) -> NoReturn:
@@ -138,19 +145,19 @@ def _loads_slowly(text: str) -> JSON:
             out_of_range.append("a number beyond a double")
         return value
 
-    def integer(digits: str) -> int:
+    def integer(digits: str) -> int | float:
         try:
             return int(digits)
         except ValueError:
             out_of_range.append(f"an integer of {len(digits)} digits")
-            return 0
+            return math.inf
 
     try:
         value: JSON = json.loads(text, parse_constant=_no_constant, parse_float=number, parse_int=integer)
     except RecursionError:
         raise Unreadable("nested too deeply") from None
     if out_of_range:
-        raise Unreadable(out_of_range[0])
+        raise Unreadable(out_of_range[0], value)
     return value
 
 
@@ -202,6 +209,8 @@ def decode(frame: bytes) -> Message:
     try:
         value = loads(frame)
     except Unreadable as exc:
+        if type(exc.value) is dict:
+            return _too_much(str(exc), *_members(exc.value))
         return unreadable(str(exc), frame[:HEAD_BYTES], frame[-TAIL_BYTES:])
     except ValueError as exc:
         return _no_json(str(exc), frame)
@@ -271,6 +280,9 @@ HEAD_BYTES: Final = 4096
 TAIL_BYTES: Final = 1024
 """The same of its end, for peers that write the id last."""
 
+SILENT_WHEN_NULL: Final = frozenset({"method", "error"})
+"""The members that say nothing when they are null; see :func:`decode`."""
+
 _SCALAR: Final = rb'(?:[-+.\deE]+|"(?:[^"\\]|\\.)*"|null|true|false)'
 _MEMBER: Final = re.compile(rb'\s*"(\w+)"\s*:\s*(' + _SCALAR + rb")\s*,", re.DOTALL)
 _KEY: Final = re.compile(rb'\s*"(\w+)"\s*:')
@@ -279,9 +291,19 @@ _OPEN: Final = re.compile(rb"(?:\xef\xbb\xbf)?\s*\{")
 _TAIL: Final = re.compile(rb'((?:,\s*"\w+"\s*:\s*' + _SCALAR + rb"\s*)+)\}\s*\Z", re.DOTALL)
 
 
-def _outline(head: bytes, tail: bytes) -> tuple[set[bytes], RequestId]:
-    """Which members a message has, as far as its beginning and its end tell, and its id."""
-    keys: set[bytes] = set()
+def _members(message: JSONObject) -> tuple[set[str], RequestId]:
+    """Which members ``message`` has that say something, and its id."""
+    keys = {key for key, value in message.items() if value is not None or key not in SILENT_WHEN_NULL}
+    return keys, _sound_id(message.get("id"))
+
+
+def _sound_id(value: JSON) -> str | int | None:
+    return value if type(value) is str or (type(value) is int and value in INT64) else None
+
+
+def _outline(head: bytes, tail: bytes) -> tuple[set[str], RequestId]:
+    """As :func:`_members`, as far as the beginning and the end of a message tell."""
+    keys: set[str] = set()
     raw_id = b""
     opening = _OPEN.match(head)
     if opening is None:
@@ -292,25 +314,23 @@ def _outline(head: bytes, tail: bytes) -> tuple[set[bytes], RequestId]:
         members.append(member)
         at = member.end()
     if last := _KEY.match(head, at):
-        keys.add(last[1])
+        keys.add(last[1].decode())
     if ending := _TAIL.search(tail):
         members += _MEMBER.finditer(ending[1][1:] + b",")
     for member in members:
-        if member[2] != b"null" or member[1] not in (b"method", b"error"):  # which then say nothing, see decode
-            keys.add(member[1])
-        if member[1] == b"id":
+        key = member[1].decode()
+        if member[2] != b"null" or key not in SILENT_WHEN_NULL:
+            keys.add(key)
+        if key == "id":
             raw_id = member[2]
     try:
-        request_id = loads(raw_id)
+        return keys, _sound_id(loads(raw_id))
     except ValueError:  # there is none, or it is malformed
         return keys, None
-    if type(request_id) is str or (type(request_id) is int and request_id in INT64):
-        return keys, request_id
-    return keys, None
 
 
-def _is_response(keys: set[bytes]) -> bool:
-    return b"method" not in keys and bool(keys & {b"result", b"error"})
+def _is_response(keys: set[str]) -> bool:
+    return "method" not in keys and bool(keys & {"result", "error"})
 
 
 def unreadable(reason: str, head: bytes, tail: bytes) -> InvalidMessage:
@@ -319,12 +339,15 @@ def unreadable(reason: str, head: bytes, tail: bytes) -> InvalidMessage:
     A request is refused, a response is known to have come, a notification is let go. What cannot be told is answered
     like a line that is no JSON at all.
     """
-    keys, request_id = _outline(head, tail)
+    return _too_much(reason, *_outline(head, tail))
+
+
+def _too_much(reason: str, keys: set[str], request_id: RequestId) -> InvalidMessage:
     if _is_response(keys):
         return InvalidMessage(reason, request_id, is_response=True)
-    if b"method" in keys and b"id" not in keys:
+    if "method" in keys and "id" not in keys:
         return InvalidMessage(reason)
-    is_call = request_id is not None and bool(keys & {b"method", b"params"})
+    is_call = request_id is not None and bool(keys & {"method", "params"})
     return InvalidMessage(
         reason, request_id if is_call else None, RequestError.invalid_request(reason), is_call=is_call
     )

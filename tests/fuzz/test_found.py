@@ -101,6 +101,22 @@ async def test_a_response_with_a_null_method_is_a_response(setting: Setting) -> 
         assert await peer.receive_all() == []
 
 
+@pytest.mark.parametrize("far", [b"1e999", b"1" * 5000])
+def test_what_holds_a_number_that_is_out_of_range_is_known_by_all_of_its_members(far: bytes) -> None:
+    def known(frame: bytes) -> tuple[JSON, bool, bool]:
+        message = jsonrpc.decode(frame.replace(b"FAR", far))
+        assert isinstance(message, jsonrpc.InvalidMessage)
+        return message.id, message.answer is not None, message.is_response
+
+    assert known(b'{"params":[{}],"method":"x","id":5,"x":{"a":FAR}}') == (5, True, False)
+    assert known(b'{"params":{},"x":[],"method":["x"],"id":FAR,"y":{}}') == (None, True, False)
+    assert known(b'{"params":{"id":5},"x":[FAR],"method":"x","y":{}}') == (None, False, False)
+    assert known(b'{"x":[{}],"result":FAR,"y":[],"id":"5","method":null,"z":{}}') == ("5", False, True)
+    assert known(b'{"x":[{}],"error":{"code":FAR},"id":FAR}') == (None, False, True)
+    assert known(b"[FAR]") == (None, True, False)
+    assert known(b"FAR") == (None, True, False)
+
+
 # ----------------------------------------------------------------------------------------- messages beyond the limit
 
 
