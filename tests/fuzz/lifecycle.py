@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from random import Random
 from typing import Final, TypeAlias, final
 
@@ -24,6 +24,7 @@ from acp_ref.permissions import default_options
 from acp_ref.prompt_turn import PromptTurn
 from acp_ref.reports import Report
 from acp_ref.schema import (
+    AgentMessageChunk,
     SessionConfigBoolean,
     SessionConfigId,
     SessionId,
@@ -31,6 +32,7 @@ from acp_ref.schema import (
     SessionModeId,
     SessionModeState,
     StopReason,
+    TextContent,
     ToolCallId,
     ToolCallUpdate,
 )
@@ -53,6 +55,7 @@ CWDS: Final = ("/one", "/two")
 SETUPS: Final = ("", "", "", "", "/slow", "/broken", "/refused")
 """Additional directories, by which the application knows what to do in ``open_session``."""
 PROMPTS: Final = ("now", "now", "talk", "wait", "wait", "stubborn", "ask", "fail", "refuse")
+MURMUR: Final = "said by itself"
 PENDING: Final = {
     "session/prompt": ("wait", "stubborn", "ask"),
     "session/new": ("/slow",),
@@ -84,6 +87,8 @@ class Known:
     """Loads and resumes that are under way: the request of each agent."""
     said: int | None = 0
     """How many user messages are in its history, if the model knows that and the mode."""
+    murmured: int | None = 0
+    """How often it spoke by itself, if the model knows that."""
 
 
 @attrs.frozen
@@ -195,7 +200,11 @@ class Life:
         self.sessions: dict[str, Known] = {}
         self.setting_up: dict[int, tuple[int, str]] = {}
         """New sessions under way: the agent and the working directory, by request."""
+        self.murmured_then: dict[int, int | None] = {}
+        """How often a session had spoken by itself when a load or resume of it began, by request."""
         self.expected: dict[int, Expected] = {}
+        self.murmurs: list[tuple[int, str, int]] = []
+        """What is told of sessions that speak by themselves in this step: the agent, the session, how often."""
         self.frames = 0
         self._next_id = 0
         self._outbox: dict[int, list[bytes]] = {0: [], 1: []}
@@ -265,6 +274,10 @@ class Life:
                 if request_id not in self.expected:
                     raise Fault(f"{line.asked[request_id]} should not be answered yet: {message}")
                 _compare(line.asked[request_id], message, self.expected.pop(request_id))
+        for at, session_id, times in self.murmurs:
+            if (told := _murmurs(self.lines[at].heard, session_id)) != times:
+                raise Fault(f"{session_id} spoke by itself, which was told {told} times and not {times}")
+        self.murmurs.clear()
         if self.expected:
             missing = [line.asked[i] for i in self.expected for line in self.lines if i in line.asked]
             raise Fault(f"not answered: {missing}")
@@ -286,6 +299,8 @@ class Life:
             (1, self.set_option),
             (2, self.list),
             (2, self.permit),
+            (2, self.murmur),
+            (1, self.break_down),
             (1, self.nonsense),
         ]
         [chosen] = rng.choices([step for _, step in steps], [weight for weight, _ in steps])
@@ -342,10 +357,11 @@ class Life:
             self._expect(request, INVALID_PARAMS)
         elif kind == "/slow":
             known.taking_up[at] = request
+            self.murmured_then[request] = known.murmured
         else:
-            self._takes_up(request, at, known, kind, method)
+            self._takes_up(request, at, known, kind, method, known.murmured)
 
-    def _takes_up(self, request: int, at: int, known: Known, kind: str, method: str) -> None:
+    def _takes_up(self, request: int, at: int, known: Known, kind: str, method: str, murmured: int | None) -> None:
         def taken_up(result: JSONObject) -> bool:
             known.at = at
             if known.said is None:
@@ -353,6 +369,9 @@ class Life:
             heard = self.lines[at].heard
             before = heard[: next(i for i, message in enumerate(heard) if message.get("id") == request)]
             about = [text for text in map(json.dumps, before) if known.id in text]
+            murmurs = _murmurs(before, known.id)
+            if murmured is not None and murmurs != (murmured if method == "session/load" else 0):
+                raise Fault(f"{known.id} spoke by itself {murmured} times, which was told {murmurs} times")
             replayed = sum('"user_message_chunk"' in text for text in about)
             return replayed == (known.said if method == "session/load" else 0) and _mode_in(result) == known.mode
 
@@ -491,6 +510,30 @@ class Life:
             self._expect(known.turn, _stops("end_turn"))
             known.turn = None
 
+    def _open_session(self, rng: Random, at: int) -> tuple[Known, AgentSession[int]] | None:
+        known = self._some(rng, at)
+        session = self.lines[at].side.sessions._sessions.get(SessionId(known.id))
+        return None if session is None or session.closed or known.at != at else (known, session)
+
+    def murmur(self, rng: Random, at: int) -> None:
+        """A session that is open speaks by itself: at once, or after it was set up anew or was not after all."""
+        if (chosen := self._open_session(rng, at)) is None:
+            return
+        known, session = chosen
+        session.nursery.start_soon(_murmur, session)
+        self.murmurs.append((at, known.id, 0 if at in known.taking_up else 1))
+        if known.murmured is not None:
+            known.murmured += 1
+
+    def break_down(self, rng: Random, at: int) -> None:
+        """A session that is open ends by an error of its own."""
+        if (chosen := self._open_session(rng, at)) is None:
+            return
+        known, session = chosen
+        session.nursery.start_soon(_raise_intended)
+        self._cancel_turn(known)
+        known.at = None
+
     def nonsense(self, rng: Random, at: int) -> None:
         nonsense: list[tuple[str, JSONObject, int]] = [
             ("initialize", {"protocolVersion": 1}, INVALID_REQUEST),
@@ -513,7 +556,8 @@ class Life:
         self.setting_up.clear()
         for known in self.sessions.values():
             for at, request in known.taking_up.items():
-                self._takes_up(request, at, known, "", self.lines[at].asked[request].method)
+                method = self.lines[at].asked[request].method
+                self._takes_up(request, at, known, "", method, self.murmured_then.get(request))
             known.taking_up.clear()
 
     # ---------------------------------------------------------------------------------------------------- the end
@@ -575,6 +619,8 @@ class Life:
     def _forget_expectations(self) -> None:
         """Take the model from what the agents and the store hold."""
         self.expected.clear()
+        self.murmurs.clear()
+        self.murmured_then.clear()
         self.setting_up.clear()
         for line in self.lines:
             for message in line.answers.values():
@@ -601,13 +647,14 @@ class Life:
                 assert isinstance(session.journal, _MemoryJournal)
                 record = session.journal._record
             if record is None and known.id in taken_up:  # deleted under the agent that takes it up
-                known.said = None
+                known.said = known.murmured = None
                 continue
             if record is None:
                 del self.sessions[known.id]
                 continue
             known.cwd = record.cwd
             known.said = sum(b'"user_message_chunk"' in update for update in record.updates)
+            known.murmured = sum(MURMUR.encode() in update for update in record.updates)
             modes = [update for update in record.updates if b'"current_mode_update"' in update]
             known.mode = json.loads(modes[-1])["currentModeId"] if modes else "a"
         for at, line in enumerate(self.lines):
@@ -669,6 +716,19 @@ def _number(value: JSON) -> int:
 def _object(value: JSON) -> JSONObject:
     assert isinstance(value, dict)
     return value
+
+
+async def _raise_intended() -> None:
+    raise Intended
+
+
+async def _murmur(session: AgentSession[int]) -> None:
+    with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+        await session.send(AgentMessageChunk(content=TextContent(text=MURMUR)))
+
+
+def _murmurs(messages: Sequence[JSONObject], session_id: str) -> int:
+    return sum(MURMUR in text and session_id in text for text in map(json.dumps, messages))
 
 
 def _anything(result: JSONObject) -> bool:
