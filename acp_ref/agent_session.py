@@ -146,7 +146,7 @@ class AgentSession(Generic[S]):
         self.client_capabilities = client_capabilities
         self.client = ClientServices(connection, session_id, elicitations)
         self.tool_calls = ReportedToolCalls(complete=origin is SessionOrigin.NEW)
-        self.owns_journal = True
+        self.owns_journal: bool = True
         self.turn_request: IncomingRequest | None = None
         self.commands = commands
         self._compactions = Compactions()
