@@ -241,8 +241,7 @@ class ClientSide:
 
         def settle(settled: OutgoingRequest[NewSessionResponse]) -> None:
             # In wire order: the updates behind the answer find the session.
-            if settled.error is None and settled.outcome().session_id not in self._sessions:  # SETUP-05
-                response = settled.outcome()
+            if settled.error is None and not self._is_taken((response := settled.outcome()).session_id):  # SETUP-05
                 session = self._register(response.session_id, roots)
                 session.state.opened(response)
                 session.setup_meta = response.meta
@@ -419,8 +418,11 @@ class ClientSide:
         except RequestError as exc:
             raise LocalProtocolError(str(exc)) from exc
 
+    def _is_taken(self, session_id: SessionId) -> bool:
+        return session_id in self._sessions or session_id in self._awaited
+
     def _register(self, session_id: SessionId, roots: Roots, *, replaying: bool = False) -> ClientSession:
-        if session_id in self._sessions or session_id in self._awaited:
+        if self._is_taken(session_id):
             raise LocalProtocolError(f"session {session_id} is open already, or about to be")
         session = ClientSession(
             session_id,

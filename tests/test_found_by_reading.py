@@ -16,9 +16,10 @@ from acp_ref.agent import AgentSide
 from acp_ref.agent_session import AgentSession
 from acp_ref.client_side import ClientSide
 from acp_ref.connection import open_connection
+from acp_ref.errors import RemoteProtocolError
 from acp_ref.prompt_turn import PromptTurn
 from acp_ref.reports import Report, ReportKind
-from acp_ref.schema import RequestPermissionRequest, StopReason
+from acp_ref.schema import RequestPermissionRequest, SessionId, StopReason
 from acp_ref.session_store import MemoryStore
 from acp_ref.terminals import LocalTerminal
 from acp_ref.testing import ScriptedPeer, open_scripted_agent, open_scripted_client
@@ -238,4 +239,39 @@ async def test_a_terminal_that_is_made_while_its_session_ends_ends_with_it(nurse
         else:
             assert isinstance(answer["error"], dict)
             assert answer["error"]["code"] in {-32002, -32600}
+    assert reports == []
+
+
+@pytest.mark.spec("SETUP-05")
+@pytest.mark.parametrize("given_up", [True, False], ids=["its load was given up", "its load is waited for"])
+async def test_a_new_session_with_the_id_of_one_that_is_being_loaded_is_refused(given_up: bool) -> None:
+    reports: list[Report] = []
+    client = Client(name="c", version="1", request_permission=never)
+    capabilities: JSONObject = {"loadSession": True}
+    async with (
+        trio.open_nursery() as nursery,
+        open_scripted_agent(client, on_report=reports.append, agent_capabilities=capabilities) as (side, peer),
+    ):
+        loading = trio.CancelScope()
+
+        async def load() -> None:
+            with loading:
+                async with side.load_session(SessionId("s1"), "/tmp"):
+                    pass
+
+        async def new() -> None:
+            with pytest.raises(RemoteProtocolError, match="id of a session that is open already"):
+                async with side.new_session("/tmp"):
+                    raise AssertionError("there is none")
+
+        nursery.start_soon(load)
+        asked = await peer.receive()
+        if given_up:
+            loading.cancel()
+            assert (await peer.receive())["method"] == "$/cancel_request"
+        nursery.start_soon(new)
+        await peer.answer(await peer.receive(), {"sessionId": "s1"})
+        assert await peer.receive_all() == []
+        await peer.answer(asked, {})
+        assert await peer.receive_all() == []
     assert reports == []
