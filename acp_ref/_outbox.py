@@ -78,7 +78,8 @@ class Outbox:
             self.queued_bytes -= size
             self.writes += 1
             self.frames_sent += len(batch)
-            self._room.unpark_all()
+            if self._room:  # somebody waits for it
+                self._room.unpark_all()
         elif self._idle:
             self._wake()
 

@@ -354,7 +354,7 @@ class Connection:
     async def _read(self) -> None:
         try:
             while self._handle_all(await self._transport.receive()):  # which leaves nothing here to keep while it waits
-                pass
+                await self._outgoing.give_way()
         except (trio.BrokenResourceError, trio.ClosedResourceError) as exc:
             self._end(exc)
 
@@ -404,7 +404,8 @@ class Connection:
 
     def advance(self, event: ConnectionEvent) -> None:
         """A message came or is about to be sent. Raises LocalProtocolError when it is not legal now."""
-        self.state = after(CONNECTION, self.state, event)
+        if event is not ConnectionEvent.CALL or self.state is not ConnectionState.READY:  # where it changes nothing
+            self.state = after(CONNECTION, self.state, event)
 
     def initialized(self, *, succeeded: bool) -> None:
         """``initialize`` was answered."""
@@ -428,8 +429,7 @@ class Connection:
     def _handle_invalid(self, message: jsonrpc.InvalidMessage, frame: bytes) -> None:
         """Answer what was perhaps a request, and fail the request of ours that gets no other response."""
         self.report(Report(kind=ReportKind.JUNK, reason=message.reason, excerpt=frame[:EXCERPT]))
-        if message.is_response:
-            # What the end of the conversation cut off fails with it, and that says why.
+        if message.is_response:  # what the end of the conversation cut off fails with it, and that says why
             request = None if isinstance(frame, UnterminatedFrame) else self._outgoing.take(message.id)
             if request is not None:
                 reason = f"the response to {request.method} cannot be read: {message.reason}"
