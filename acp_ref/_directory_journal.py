@@ -98,6 +98,7 @@ class DirectoryJournal:
         self._check_open()
         end = 0 if self._file is None else self._file.size
         unwritten = tuple(self._unwritten)
+        noted = self._noted
         # The first pass reads and parses everything, which is no work for the loop's thread.
         source = None if self._file is None else self._file.copy()
         try:
@@ -109,7 +110,8 @@ class DirectoryJournal:
             reason = f"{replay.damaged} damaged lines of the journal of session {self.session_id!r} were left out"
             self._on_report(Report(kind=ReportKind.DEGRADED, reason=reason))
         self._check_open()
-        self._note(noted_of(replay.info, self._noted))  # what is noted for listings may have been lost
+        if self._noted is noted:  # and nothing newer was noted meanwhile
+            self._note(noted_of(replay.info, noted))  # what is noted for listings may have been lost
         return replay.history(self._lines(self._file, end, unwritten))
 
     @staticmethod

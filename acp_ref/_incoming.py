@@ -221,7 +221,7 @@ class Incoming:
         opening = request.method == INITIALIZE.name and self._connection.state is ConnectionState.INITIALIZING
         if opening:
             self._connection.initialized(succeeded=error is None)
-        followers = request.answered() if error is None else ()
+        followers = request.followers(succeeded=error is None)
         self._connection.put_frame(frame, urgent=not followers)  # EXT-07; else it leaves with what follows it
         for then in followers:
             try:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from itertools import chain
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar, final
 
 from acp_ref import _jsonrpc as jsonrpc
 from acp_ref._converter import InvalidPayload, structure_hook, unstructure_hook
@@ -18,7 +18,7 @@ from acp_ref.session_updates import announces_booleans, without_booleans
 if TYPE_CHECKING:
     from acp_ref.agent_session import AgentSession
 
-__all__ = ["replay", "take_up"]
+__all__ = ["SettingsWatch", "replay", "take_up"]
 
 S = TypeVar("S")
 
@@ -65,6 +65,32 @@ def _not_for(session: AgentSession[S]) -> Collection[str]:
     if not announces_booleans(client):
         kinds.add("config_option_update")
     return kinds
+
+
+@final
+class SettingsWatch(Generic[S]):
+    """Whether ``session`` has changed its mode or its config options since this was made."""
+
+    def __init__(self, session: AgentSession[S]) -> None:
+        self._modes = session.modes
+        self._options = session.config_options
+        self._mode_then = None if session.modes is None else session.modes.current
+        self._options_then = None if session.config_options is None else session.config_options.options
+
+    def mode_changed(self) -> bool:
+        return self._modes is not None and self._modes.current != self._mode_then
+
+    def options_changed(self) -> bool:
+        return self._options is not None and self._options.options != self._options_then
+
+    def follow(self, old: SettingsWatch[S]) -> None:
+        """Set what ``old`` has set since, but where this one did: the client hears of that last."""
+        modes, their_modes = self._modes, old._modes
+        if modes is not None and their_modes is not None and old.mode_changed() and not self.mode_changed():
+            modes.restore(their_modes.current)
+        options, their_options = self._options, old._options
+        if options is not None and their_options is not None and old.options_changed() and not self.options_changed():
+            options.restore(their_options.options)
 
 
 async def replay(session: AgentSession[S], updates: Iterator[bytes]) -> None:

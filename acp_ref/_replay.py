@@ -205,11 +205,20 @@ class Replay:
 
     def history(self, lines: Iterable[Frame]) -> History:
         """What came of it. ``lines`` are those of the first pass, read again as the updates are taken."""
-        return History(self._select(lines), [dumps(update) for update in self._settings.values()])
+        settings = map(_written, self._settings.values())
+        return History(self._select(lines), [setting for setting in settings if setting is not None])
 
     def _select(self, lines: Iterable[Frame]) -> Iterator[bytes]:
         for place, (mark, line) in enumerate(zip(self._marks, lines, strict=False)):
             if mark == AS_IT_IS and not isinstance(line, OversizedFrame):
                 yield line
-            elif mark == MERGED:
-                yield dumps(self._merged.pop(place))
+            elif mark == MERGED and (merged := _written(self._merged.pop(place))) is not None:
+                yield merged
+
+
+def _written(update: JSONObject) -> bytes | None:
+    """``update`` in wire form; None when it is nested more deeply than can be written, though not than can be read."""
+    try:
+        return dumps(update)
+    except ValueError:
+        return None

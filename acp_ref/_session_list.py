@@ -85,6 +85,8 @@ def _timestamp(nanoseconds: int) -> str:
 
 
 INFO_KEYS: Final = ("title", "_meta", "additionalDirectories")
+LISTED_DEPTH: Final = 100
+"""How deep in its message, at the very most, a ``_meta`` is written, whoever writes it."""
 """What is noted of a session for listings. The time of its last activity is when its journal was last written."""
 
 
@@ -105,9 +107,23 @@ def session_info(session_id: SessionId, cwd: str, noted: JSONObject, updated: in
 def noted_of(update: JSONObject, before: JSONObject) -> JSONObject:
     """What listings need to know after a ``session_info_update`` (LIST-16): its title and ``_meta``, where it has them.
 
-    It is the store that knows when the session was last active, so ``updatedAt`` is not of them.
+    It is the store that knows when the session was last active, so ``updatedAt`` is not of them. Nor is a ``_meta``
+    that is nested too deeply to be listed: one session must not take all the others out of the listing.
     """
-    return {**before, **{key: update[key] for key in ("title", "_meta") if key in update}}
+    noted: JSONObject = {key: update[key] for key in ("title", "_meta") if key in update}
+    if not _can_be_listed(noted.get("_meta")):
+        del noted["_meta"]
+    return {**before, **noted}
+
+
+def _can_be_listed(meta: JSON) -> bool:
+    for _ in range(LISTED_DEPTH):
+        meta = [meta]
+    try:
+        dumps(meta)
+    except ValueError:
+        return False
+    return True
 
 
 def info_update(update: bytes) -> JSONObject | None:

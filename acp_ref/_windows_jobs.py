@@ -204,14 +204,20 @@ class Kernel:
         """Let the process ``pid`` run that was started suspended.
 
         Raises:
-          OSError: no thread of it was found, or one cannot be resumed.
+          OSError: no thread of it was found, or none can be resumed. One of several may be gone by now: other programs
+            put theirs into new processes.
         """
-        threads = self._threads(pid)
-        if not threads:
-            raise ProcessLookupError(errno.ESRCH, f"process {pid} has no thread")
-        for thread_id in threads:
-            with self.closing(self.library.OpenThread(THREAD_SUSPEND_RESUME, False, thread_id)) as thread:
-                self.check(self.library.ResumeThread(thread) != NOT_RESUMED)
+        error: OSError = ProcessLookupError(errno.ESRCH, f"process {pid} has no thread")
+        resumed = False
+        for thread_id in self._threads(pid):
+            try:
+                with self.closing(self.library.OpenThread(THREAD_SUSPEND_RESUME, False, thread_id)) as thread:
+                    self.check(self.library.ResumeThread(thread) != NOT_RESUMED)
+                resumed = True
+            except OSError as exc:
+                error = exc
+        if not resumed:
+            raise error
 
     def _threads(self, pid: int) -> Sequence[int]:
         """The ids of the threads of ``pid``: its first one, and what some other program may have put into it."""

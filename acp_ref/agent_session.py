@@ -18,7 +18,7 @@ it says meanwhile follows what it said before (:meth:`AgentSession.hold`).
 from __future__ import annotations
 
 import enum
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Final, Generic, final
 
@@ -155,7 +155,6 @@ class AgentSession(Generic[S]):
         self._turn_over = trio.lowlevel.ParkingLot()
         self._held: list[bytes] | None = []  # not None until the setup is answered, and while it is set up anew
         self._unrecorded: list[bytes] = []  # what the held ones are to the history, until the setup is answered
-        self._settings_when_held: tuple[SessionModeId | None, Sequence[SessionConfigOption] | None] = (None, None)
         self._prefix = PREFIX % jsonrpc.dumps(session_id)
         self._nursery: trio.Nursery | None = None
         self._closing = trio.Event()
@@ -199,12 +198,14 @@ class AgentSession(Generic[S]):
           ValueError: the update breaks the schema. Nothing was sent.
           trio.BrokenResourceError, trio.ClosedResourceError: the connection or the session is over.
         """
-        if self._state is SessionState.OPENING:  # the setup is not answered yet
-            self.put(update)
+        await self._wait_for_room()  # before it is recorded: whoever is cancelled here has said nothing
+        self.put(update)
+
+    async def _wait_for_room(self) -> None:
+        if self._held is None:
+            await self.connection.wait_for_room()
+        else:  # there is always room, but who says much must not keep all others from running
             await trio.lowlevel.checkpoint()
-        else:
-            await self.connection.wait_for_room()  # before it is recorded: whoever is cancelled here has said nothing
-            self.put(update)
 
     def put(self, update: SessionUpdate) -> None:
         """:meth:`send` without waiting for room, for code that must not be interrupted, such as an ``__aexit__``.
@@ -225,6 +226,8 @@ class AgentSession(Generic[S]):
 
     def _append(self, update: bytes) -> None:
         if self.journal is not None:
+            if self._state is SessionState.CLOSED:  # by now the journal may be another's
+                raise trio.ClosedResourceError(f"session {self.id} is closed")
             append = self._unrecorded.append if self._state is SessionState.OPENING else self.journal.append
             append(update)
 
@@ -271,10 +274,11 @@ class AgentSession(Generic[S]):
         """
         if self.modes is None:
             raise LocalProtocolError("this session has no modes")
+        await self._wait_for_room()  # so that what is set is told
         self.modes.change(mode_id)
-        await self.send(CurrentModeUpdate(current_mode_id=mode_id))
+        self.put(CurrentModeUpdate(current_mode_id=mode_id))
         if self.config_options is not None and self.config_options.follow_mode(mode_id):
-            await self.send(self.config_options.as_update())  # CONF-22
+            self.put(self.config_options.as_update())  # CONF-22
 
     async def set_config_option(self, config_id: SessionConfigId, value: str | bool) -> None:
         """Change a config option from the agent's side and send the full list (CONF-17, CONF-20).
@@ -284,12 +288,13 @@ class AgentSession(Generic[S]):
         """
         if self.config_options is None:
             raise LocalProtocolError("this session has no config options")
+        await self._wait_for_room()
         self.config_options.change(config_id, value)
-        await self.send(self.config_options.as_update())
+        self.put(self.config_options.as_update())
         mode_id = self.config_options.mode_of(config_id, value)
         if mode_id is not None and self.modes is not None:
             self.modes.change(mode_id)
-            await self.send(CurrentModeUpdate(current_mode_id=mode_id))  # CONF-22
+            self.put(CurrentModeUpdate(current_mode_id=mode_id))  # CONF-22
 
     def visible_config_options(self) -> list[SessionConfigOption] | None:
         """The config options as this client may see them (CONF-07); None when the session has none."""
@@ -364,10 +369,6 @@ class AgentSession(Generic[S]):
         journal, and what it says waits, or the client would take it for a part of the replay."""
         self.owns_journal = False
         self._held = []
-        self._settings_when_held = (
-            None if self.modes is None else self.modes.current,
-            None if self.config_options is None else self.config_options.options,
-        )
 
     async def release(self) -> None:
         """It goes on as it was, if it has not ended by itself meanwhile."""
@@ -376,15 +377,12 @@ class AgentSession(Generic[S]):
         if self._closed.is_set():
             await self._close_journal()
 
-    async def replace(self, old: AgentSession[S]) -> None:
-        """End ``old``, which is the same session and was held. What it has said and set since then counts here."""
+    async def replace(self, old: AgentSession[S]) -> bool:
+        """End ``old``, which is the same session and was held, and say first what it has said since. False when this
+        one has ended by itself meanwhile."""
         await old.aclose()
         self._held = [*(old._held or ()), *(self._held or ())]
-        mode, options = old._settings_when_held
-        if self.modes is not None and old.modes is not None and old.modes.current != mode:
-            self.modes.restore(old.modes.current)
-        if self.config_options is not None and old.config_options is not None and old.config_options.options != options:
-            self.config_options.restore(old.config_options.options)
+        return not self.closed
 
     def check_call(self) -> None:
         """Whether the session takes a request now.

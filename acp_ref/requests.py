@@ -129,22 +129,28 @@ class IncomingRequest:
     cancel_requested: bool = False
     """Whether the peer asked to cancel it, by ``$/cancel_request`` or by the method's own way (CANCEL-17)."""
     _answered: list[Callable[[], None]] = attrs.field(factory=list["Callable[[], None]"])
+    _refused: list[Callable[[], None]] = attrs.field(factory=list["Callable[[], None]"])
 
     def cancel(self) -> None:
         """Cancel the handler because the peer asked to. The request is answered all the same (CANCEL-15)."""
         self.cancel_requested = True
         self.scope.cancel()
 
-    def on_answered(self, then: Callable[[], None]) -> None:
+    def on_answered(self, then: Callable[[], None], *, otherwise: Callable[[], None] | None = None) -> None:
         """Call ``then`` once the answer is on its way, before anything else can be sent after it.
 
         What must follow a response on the wire, such as the first updates of a new session, is sent from here.
+
+        Args:
+          otherwise: called instead when an error is the answer after all, as when the result is not JSON.
         """
         self._answered.append(then)
+        if otherwise is not None:
+            self._refused.append(otherwise)
 
-    def answered(self) -> Sequence[Callable[[], None]]:
+    def followers(self, *, succeeded: bool) -> Sequence[Callable[[], None]]:
         """What :meth:`on_answered` has collected and still collects, to be called one by one; for the connection."""
-        return self._answered
+        return self._answered if succeeded else self._refused
 
 
 @final

@@ -91,8 +91,8 @@ class SessionSettings(Generic[S]):
 
     async def _after(self, consent: Awaitable[None], session: AgentSession[S], settle: Callable[[], R]) -> R:
         await consent
-        if self._get(session.id) is not session:  # closed, or loaded again meanwhile
-            raise RequestError.session_not_found(session.id)
+        if self._get(session.id) is not session:
+            raise RequestError.invalid_request(f"session {session.id} was loaded again meanwhile")
         return settle()
 
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, Generic, cast, final
 import trio
 from typing_extensions import TypeVar
 
-from acp_ref._loading import replay, take_up
+from acp_ref._loading import SettingsWatch, replay, take_up
 from acp_ref.agent_session import AgentSession, SessionOrigin
 from acp_ref.connection import Connection
 from acp_ref.elicitation import OpenElicitations
@@ -147,8 +147,9 @@ class AgentSessions(Generic[S]):
 
     async def _new(self, request: IncomingRequest, params: NewSessionRequest) -> NewSessionResponse:
         self._require_login()
-        roots = await self._roots(params)
+        roots = self._roots(params)
         self._check_mcp_servers(params.mcp_servers)
+        await self._permit(roots)
         session_id = new_session_id()
         store = self._agent.store
         journal = None if store is None else await store.create(session_id, roots.cwd)
@@ -159,7 +160,7 @@ class AgentSessions(Generic[S]):
             session.client.setup_request = request
             await self._start(session)
         self._sessions[session_id] = session
-        request.on_answered(session.open)
+        request.on_answered(session.open, otherwise=session.begin_close)
         return NewSessionResponse(
             session_id=session_id,
             modes=session.modes and session.modes.as_state(),
@@ -167,62 +168,89 @@ class AgentSessions(Generic[S]):
             meta=session.mcp.meta(),
         )
 
-    async def _load(self, request: IncomingRequest, params: LoadSessionRequest) -> LoadSessionResponse:
-        session = await self._take_up(request, params, SessionOrigin.LOADED)
-        return LoadSessionResponse(
-            modes=session.modes and session.modes.as_state(),
-            config_options=session.visible_config_options(),
-            meta=session.mcp.meta(),
-        )
+    def _load(self, request: IncomingRequest, params: LoadSessionRequest) -> Awaitable[LoadSessionResponse]:
+        roots, old = self._begin_take_up(params)
 
-    async def _resume(self, request: IncomingRequest, params: ResumeSessionRequest) -> ResumeSessionResponse:
-        session = await self._take_up(request, params, SessionOrigin.RESUMED)
-        return ResumeSessionResponse(
-            modes=session.modes and session.modes.as_state(),
-            config_options=session.visible_config_options(),
-            meta=session.mcp.meta(),
-        )
+        async def load() -> LoadSessionResponse:
+            session = await self._take_up(request, params, roots, old, SessionOrigin.LOADED)
+            return LoadSessionResponse(
+                modes=session.modes and session.modes.as_state(),
+                config_options=session.visible_config_options(),
+                meta=session.mcp.meta(),
+            )
 
-    async def _take_up(
-        self, request: IncomingRequest, params: LoadSessionRequest | ResumeSessionRequest, origin: SessionOrigin
-    ) -> AgentSession[S]:
-        """Load or resume: the same but for the replay (SETUP-10, SETUP-49). Then it goes on like any other (SETUP-15).
+        return load()
 
-        A session that is open here already is set up anew beside the old one, with the roots and servers of this
-        request, and takes its place when that went well (D-12).
-        """
+    def _resume(self, request: IncomingRequest, params: ResumeSessionRequest) -> Awaitable[ResumeSessionResponse]:
+        roots, old = self._begin_take_up(params)
+
+        async def resume() -> ResumeSessionResponse:
+            session = await self._take_up(request, params, roots, old, SessionOrigin.RESUMED)
+            return ResumeSessionResponse(
+                modes=session.modes and session.modes.as_state(),
+                config_options=session.visible_config_options(),
+                meta=session.mcp.meta(),
+            )
+
+        return resume()
+
+    def _begin_take_up(self, params: LoadSessionRequest | ResumeSessionRequest) -> tuple[Roots, AgentSession[S] | None]:
+        """In wire order: a request in the next line finds the session being loaded."""
         self._require_login()
-        roots = await self._roots(params)  # SETUP-62: nothing stored comes back by itself
+        roots = self._roots(params)  # SETUP-62: nothing stored comes back by itself
         self._check_mcp_servers(params.mcp_servers)
         session_id = params.session_id
         self._check_settled(session_id)
         old = self._sessions.get(session_id)
         if old is not None and old.turn_running and not old.closed:
             raise RequestError.invalid_request(f"session {session_id} is busy")  # D-12
-        self._in_transition.add(session_id)  # from here on the old one takes no requests
+        self._in_transition.add(session_id)
+        return roots, old
+
+    async def _take_up(
+        self,
+        request: IncomingRequest,
+        params: LoadSessionRequest | ResumeSessionRequest,
+        roots: Roots,
+        old: AgentSession[S] | None,
+        origin: SessionOrigin,
+    ) -> AgentSession[S]:
+        """Load or resume: the same but for the replay (SETUP-10, SETUP-49). Then it goes on like any other (SETUP-15).
+
+        A session that is open here already is set up anew beside the old one, with the roots and servers of this
+        request, and takes its place when that went well (D-12).
+        """
+        session_id = params.session_id
         try:
+            await self._permit(roots)
             if old is not None and old.closed:
                 await old.aclose()  # it is ending, and has its journal until then
                 old = None
             journal = await self._stored.open(session_id) if old is None else old.journal
             assert journal is not None, "with a store every open session has a journal"
             async with _undoing(journal) if old is None else _holding(old):
+                old_settings = None if old is None else SettingsWatch(old)
                 _check_same_cwd(journal, roots)
                 session = self._make(request.connection, session_id, origin, roots, params, journal)
                 session.owns_journal = False  # it is needed to the end of the replay, whatever becomes of the context
                 updates = await take_up(session, replayed=origin is SessionOrigin.LOADED)
+                settings = SettingsWatch(session)
                 await self._start(session)
                 async with _closing_on_error(session):
                     await replay(session, updates)  # SETUP-11, SETUP-13; nothing for a resume (SETUP-48)
                     if session.closed:
                         raise RequestError.internal_error()  # its context has failed meanwhile, which was reported
                     journal.set_additional_directories(roots.roots[1:])
+            if old is not None and old_settings is not None:
+                with trio.CancelScope(shield=True):  # bounded: the end of a session is. It is too late to go back
+                    if not await session.replace(old):
+                        await session.aclose()
+                        await journal.aclose()
+                        raise RequestError.internal_error()
+                settings.follow(old_settings)
             session.owns_journal = True
             self._sessions[session_id] = session
-            request.on_answered(session.open)
-            if old is not None:
-                with trio.CancelScope(shield=True):  # bounded: the end of a session is. It is too late to go back
-                    await session.replace(old)
+            request.on_answered(session.open, otherwise=session.begin_close)
         finally:
             self._in_transition.discard(session_id)
         return session
@@ -270,17 +298,19 @@ class AgentSessions(Generic[S]):
             if self._sessions.get(session.id) is session:  # it has ended by itself, or the connection has
                 del self._sessions[session.id]
 
-    async def _roots(self, params: NewSessionRequest | LoadSessionRequest | ResumeSessionRequest) -> Roots:
-        """The roots of a session, once they are known to be allowed, one and all."""
+    def _roots(self, params: NewSessionRequest | LoadSessionRequest | ResumeSessionRequest) -> Roots:
+        """The roots of a session, if they may be roots at all."""
         if params.additional_directories and not self._agent.additional_directories:  # SETUP-60, D-16
             needs = ADDITIONAL_DIRECTORIES_GATE.path
             raise RequestError.invalid_params(
                 f"$.additionalDirectories: needs {needs}, which this agent did not announce"
             )
-        roots = Roots(params.cwd, params.additional_directories)  # SETUP-18, SETUP-61, SETUP-64
+        return Roots(params.cwd, params.additional_directories)  # SETUP-18, SETUP-61, SETUP-64
+
+    async def _permit(self, roots: Roots) -> None:
+        """Let the agent refuse them."""
         if self._agent.check_roots is not None:
             await self._agent.check_roots(roots)  # SETUP-65
-        return roots
 
     def _check_mcp_servers(self, servers: Sequence[McpServer]) -> None:
         """Only transports that were announced (SETUP-31, SETUP-34, SETUP-38, D-16)."""
@@ -348,14 +378,21 @@ class AgentSessions(Generic[S]):
         self._require_login()
         return await self._stored.list(cwd=params.cwd, cursor=params.cursor)
 
-    async def _delete(self, request: IncomingRequest, params: DeleteSessionRequest) -> DeleteSessionResponse:
+    def _delete(self, request: IncomingRequest, params: DeleteSessionRequest) -> Awaitable[DeleteSessionResponse]:
         self._require_login()
         self._check_settled(params.session_id)
         self._in_transition.add(params.session_id)
+        session = self._sessions.get(params.session_id)
+        if session is not None:
+            session.begin_close()  # DEL-08: deleting an active session closes it
+        return self._finish_delete(session, params)
+
+    async def _finish_delete(
+        self, session: AgentSession[S] | None, params: DeleteSessionRequest
+    ) -> DeleteSessionResponse:
         try:
-            session = self._sessions.get(params.session_id)
             if session is not None:
-                await session.aclose()  # DEL-08: deleting an active session closes it
+                await session.aclose()
             await self._stored.delete(params.session_id)  # DEL-06: silent when there is none
         finally:
             self._in_transition.discard(params.session_id)

@@ -103,7 +103,7 @@ class Journal(Protocol):
         ...
 
     async def history(self, *, without: Collection[str] = ()) -> History:
-        """The conversation so far, for replay; what is appended from now on is not part of it.
+        """The conversation so far, for replay; what is appended from now on, also while this waits, is not part of it.
 
         Updates of the kinds in ``without`` (the names that their ``sessionUpdate`` has) are left out of its updates, as
         for a client that did not announce them (COMP-01).
@@ -209,9 +209,10 @@ class _MemoryJournal:
 
     async def history(self, *, without: Collection[str] = ()) -> History:
         self._check_open()
-        await trio.lowlevel.checkpoint()
         lines = self._record.updates
-        return Replay(lines, without=without).history(lines)
+        history = Replay(lines, without=without).history(lines)  # first of all: what is said from now on is no part
+        await trio.lowlevel.checkpoint()
+        return history
 
     async def aclose(self) -> None:
         if self._record.writer is self:

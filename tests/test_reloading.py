@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -111,11 +111,16 @@ class Talk:
         return [told(message) for message in await self.peer.receive_all()]
 
 
-def told(message: JSONObject) -> str:
+def update_of(message: JSONObject) -> JSONObject:
     params = message["params"]
     assert isinstance(params, dict)
     update = params["update"]
     assert isinstance(update, dict)
+    return update
+
+
+def told(message: JSONObject) -> str:
+    update = update_of(message)
     content = update.get("content")
     return str(content["text"]) if isinstance(content, dict) else str(update["sessionUpdate"])
 
@@ -129,7 +134,8 @@ class Context:
         self.gates: dict[int, trio.Event] = {}
         """For which the opening waits."""
         self.exits: dict[int, trio.Event] = {}
-        """For which the end waits, which an error brought."""
+        """For which the end waits."""
+        self.last_words: dict[int, str] = {}
         self.fails: set[int] = set()
         """Those that fail to open."""
 
@@ -149,6 +155,8 @@ class Context:
             if number in self.exits:
                 with trio.CancelScope(shield=True):
                     await self.exits[number].wait()
+            if number in self.last_words:
+                session.put(says(self.last_words[number]))
 
 
 @pytest.fixture
@@ -163,7 +171,12 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> SessionStore:
 
 @asynccontextmanager
 async def talk(
-    store: SessionStore, context: Context, *, capabilities: JSONObject | None = None, buffer: int | None = None
+    store: SessionStore,
+    context: Context,
+    *,
+    capabilities: JSONObject | None = None,
+    buffer: int | None = None,
+    set_mode: Callable[[AgentSession[None], SessionModeId], Awaitable[None]] | None = None,
 ) -> AsyncGenerator[Talk, None]:
     """A client of an agent on ``store``; what an unread pipe holds is ``buffer`` frames."""
     agent = Agent(
@@ -172,6 +185,7 @@ async def talk(
         prompt=tell,
         store=store,
         modes=MODES,
+        set_mode=set_mode,
         config_options=OPTIONS,
         open_session=context.open_session,
     )
@@ -451,6 +465,246 @@ async def test_an_option_that_one_client_may_not_see_keeps_its_value_for_another
         values = [option["currentValue"] for option in result["configOptions"] if isinstance(option, dict)]
         assert values == ["blue", True]
         assert client.heard == ["config_option_update"]
+
+
+# ----------------------------------------------------------------------------------------------------- in wire order
+
+
+LOAD: Final = "session/load"
+PROMPT: Final = "session/prompt"
+CLOSE: Final = "session/close"
+DELETE: Final = "session/delete"
+OK: Final = 0
+UNSETTLED: Final = -32600
+NOT_FOUND: Final = -32002
+
+
+@pytest.mark.parametrize(
+    ("methods", "outcomes"),
+    [
+        ([LOAD, LOAD], [OK, UNSETTLED]),
+        ([LOAD, PROMPT], [OK, UNSETTLED]),
+        ([LOAD, CLOSE], [OK, UNSETTLED]),
+        ([LOAD, DELETE], [OK, UNSETTLED]),
+        ([LOAD, "session/set_mode"], [OK, UNSETTLED]),
+        ([DELETE, LOAD], [OK, UNSETTLED]),
+        ([DELETE, DELETE], [OK, UNSETTLED]),
+        ([DELETE, PROMPT], [OK, NOT_FOUND]),
+        ([CLOSE, DELETE], [OK, OK]),
+        ([CLOSE, DELETE, LOAD], [OK, OK, UNSETTLED]),
+        ([CLOSE, PROMPT], [OK, NOT_FOUND]),
+        ([CLOSE, LOAD, PROMPT], [OK, OK, NOT_FOUND]),
+    ],
+)
+async def test_requests_in_adjacent_lines_count_in_their_order(
+    store: SessionStore, methods: Sequence[str], outcomes: Sequence[int]
+) -> None:
+    params: Mapping[str, JSONObject] = {
+        LOAD: {"cwd": "/tmp", "mcpServers": []},
+        PROMPT: {"prompt": [{"type": "text", "text": "hello"}]},
+        "session/set_mode": {"modeId": "code"},
+    }
+    for _ in range(5):  # the scheduler shuffles what is up to it
+        async with talk(store, Context()) as client:
+            await client.new()
+            session: JSONObject = {"sessionId": client.session_id}
+            requests = [
+                {"jsonrpc": "2.0", "id": number, "method": method, "params": {**session, **params.get(method, {})}}
+                for number, method in enumerate(methods)
+            ]
+            await client.peer.send(*requests)
+            answers = [await client.answer() for _ in methods]
+            assert {answer["id"]: code_of(answer) for answer in answers} == dict(enumerate(outcomes))
+
+
+def code_of(answer: JSONObject) -> JSON:
+    error = answer.get("error", {"code": OK})
+    assert isinstance(error, dict)
+    return error["code"]
+
+
+# ------------------------------------------------------------------------------------ what went wrong beside a reload
+
+
+async def test_a_session_that_speaks_without_end_while_it_is_loaded_lets_others_run(
+    store: SessionStore, context: Context
+) -> None:
+    async def speak(session: AgentSession[None]) -> None:
+        while True:
+            await session.send(says("on and on"))
+
+    gate = context.gates[1] = trio.Event()
+    async with talk(store, context) as client:
+        await client.new()
+        await client.start_load()
+        await wait_all_tasks_blocked(0.01)
+        client.opened[0].nursery.start_soon(speak, client.opened[0])
+        for _ in range(20):
+            await trio.lowlevel.checkpoint()
+        gate.set()
+        assert "result" in await client.answer()
+        assert client.heard == []
+
+
+async def test_what_is_said_while_the_history_is_read_is_told_once(store: SessionStore, context: Context) -> None:
+    async def count(session: AgentSession[None]) -> None:
+        for number in range(20):
+            await session.send(says(str(number)))
+            await trio.lowlevel.checkpoint()
+
+    async with talk(store, context) as client:
+        await client.new()
+        client.opened[0].nursery.start_soon(count, client.opened[0])
+        await client.start_load()
+        assert "result" in await client.answer()
+        told = [*client.heard, *await client.rest()]
+        replay = len(told) - 1 - told[::-1].index("0")  # where it begins, after what was told before
+        assert told[:replay] == [str(number) for number in range(replay)]
+        assert told[replay:] == [str(number) for number in range(len(told) - replay)]
+        assert "result" in await client.load()
+        assert client.heard == told[replay:]
+
+
+async def test_a_load_whose_session_fails_while_the_old_one_ends_is_refused_and_its_last_words_are_kept(
+    store: SessionStore, context: Context
+) -> None:
+    context.last_words[0] = "good night"
+    gone = context.exits[0] = trio.Event()
+    async with talk(store, context) as client:
+        await client.new()
+        await client.start_load()
+        await wait_all_tasks_blocked(0.01)
+        client.opened[1].nursery.start_soon(fail)
+        await wait_all_tasks_blocked(0.01)
+        gone.set()
+        assert code_of(await client.answer()) == -32603
+        assert [report.kind for report in client.reports] == [ReportKind.HANDLER_FAILED]
+        assert code_of(await client.prompt()) == NOT_FOUND
+        assert "result" in await client.load()
+        assert client.heard == ["good night"]
+
+
+async def test_a_title_that_is_set_while_the_history_is_read_stays_in_listings(
+    store: SessionStore, context: Context
+) -> None:
+    async with talk(store, context) as client:
+        await client.new()
+        await client.opened[0].set_title("first")
+        await client.start_load()
+        for _ in range(5):
+            await trio.lowlevel.checkpoint()
+        with suppress(trio.ClosedResourceError):
+            await client.opened[0].set_title("second")
+        assert "result" in await client.answer()
+        (info,) = (await store.list()).sessions
+        journal = await client.opened[-1].journal.history() if client.opened[-1].journal else None
+        assert journal is not None
+        assert (info.title == "second") is any(b'"second"' in update for update in journal.updates)
+
+
+async def test_a_mode_that_waits_to_be_told_is_not_set_before_that(store: SessionStore, context: Context) -> None:
+    async with talk(store, context, buffer=0) as client:
+        await client.new()
+        session = client.opened[0]
+        await session.send(says("x" * 70_000))  # is being written
+        await wait_all_tasks_blocked()
+        await session.send(says("x" * 70_000))  # fills the outbox
+        assert session.modes is not None
+        assert session.config_options is not None
+        with trio.move_on_after(0.01):
+            await session.set_mode(SessionModeId("code"))
+        with trio.move_on_after(0.01):
+            await session.set_config_option(COLOUR, "blue")
+        assert session.modes.current == "ask"
+        assert session.config_options.current(COLOUR) == "red"
+
+
+async def test_what_both_set_while_a_session_is_loaded_is_what_the_client_heard_last(
+    store: SessionStore, context: Context
+) -> None:
+    gate = context.gates[1] = trio.Event()
+    async with talk(store, context, capabilities=BOOLEANS) as client:
+        await client.new()
+        await client.start_load()
+        await wait_all_tasks_blocked(0.01)
+        old, new = client.opened
+        await new.set_config_option(LOUD, True)
+        await old.set_config_option(COLOUR, "blue")
+        await old.set_mode(SessionModeId("code"))
+        gate.set()
+        await client.answer()
+        assert new.modes is not None
+        assert new.config_options is not None
+        updates = [update_of(message) for message in await client.peer.receive_all()]
+        told = [update["configOptions"] for update in updates if update["sessionUpdate"] == "config_option_update"]
+        values = [[option["currentValue"] for option in options] for options in told if isinstance(options, list)]  # type: ignore[index, call-overload]
+        assert values[-1] == [new.config_options.current(option) for option in (COLOUR, LOUD)]
+        assert new.modes.current == "code"
+
+
+async def test_what_is_nested_too_deeply_to_be_told_again_is_left_out_and_the_rest_is_replayed(
+    store: SessionStore, context: Context
+) -> None:
+    journal = await store.create(SessionId("s1"), "/tmp")
+    nested = b"[" * 1010 + b"]" * 1010
+    journal.append(b'{"sessionUpdate":"tool_call","toolCallId":"t","title":"deep","rawInput":%b}' % nested)
+    journal.append(b'{"sessionUpdate":"session_info_update","_meta":{"a":%b}}' % nested)
+    journal.append(b'{"sessionUpdate":"current_mode_update","currentModeId":"code","_meta":{"a":%b}}' % nested)
+    journal.append(dumps({"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "hi"}}))
+    await journal.aclose()
+    async with talk(store, context) as client:
+        client.session_id = "s1"
+        assert "result" in await client.load()
+        assert client.heard[-1] == "hi"
+        assert "result" in await client.load("session/list")
+
+
+async def test_a_setting_that_was_agreed_to_for_a_session_that_was_loaded_meanwhile_is_refused_and_the_session_lives(
+    store: SessionStore,
+) -> None:
+    agreed = trio.Event()
+
+    async def ask(session: AgentSession[None], mode_id: SessionModeId) -> None:
+        await agreed.wait()
+
+    async with talk(store, Context(), set_mode=ask) as client:
+        await client.new()
+        await client.send("session/set_mode", modeId="code")
+        asked = client.last_id
+        assert "result" in await client.load()
+        agreed.set()
+        refused = await client.answer()
+        assert (refused["id"], code_of(refused)) == (asked, UNSETTLED)
+        assert "result" in await client.prompt()
+
+
+async def test_nothing_is_recorded_by_a_session_whose_place_was_taken(store: SessionStore, context: Context) -> None:
+    async with talk(store, context) as client:
+        await client.new()
+        assert "result" in await client.load()
+        with pytest.raises(trio.ClosedResourceError):
+            client.opened[0].record(says("from the grave"))
+        with pytest.raises(trio.ClosedResourceError):
+            await client.opened[0].send(says("from the grave"))
+        assert "result" in await client.load()
+        assert client.heard == []
+
+
+@pytest.mark.parametrize("method", ["session/new", "session/load"])
+async def test_a_session_whose_setup_cannot_be_answered_is_closed(
+    store: SessionStore, context: Context, method: str
+) -> None:
+    def enter(session: AgentSession[None]) -> None:
+        session.mcp.meta = lambda: {"odd": float("nan")}  # type: ignore[method-assign]
+
+    context.enter[1] = enter
+    async with talk(store, context) as client:
+        await client.new()
+        assert code_of(await client.load(method)) == -32603
+        await wait_all_tasks_blocked(0.01)
+        assert [session.closed for session in client.opened] == [method == "session/load", True]
+        assert "result" in await client.load()
+        assert "result" in await client.prompt()
 
 
 # --------------------------------------------------------------------------------------- whatever step it is cut off at

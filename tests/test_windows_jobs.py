@@ -55,6 +55,8 @@ class FakeKernel32(ctypes.CDLL):
         self.active_processes = 1
         self.threads: Sequence[tuple[int, int]] = [(4, 8), (PID, 12), (4, 16), (PID, 20)]
         """All threads of the system: whose it is, and its id."""
+        self.gone: set[int] = set()
+        """Threads that have ended by the time they are opened."""
         self._left: Iterator[tuple[int, int]] = iter(())
         self.CreateJobObjectW = CFUNCTYPE(HANDLE, POINTER, POINTER)(self._create_job)
         self.SetInformationJobObject = CFUNCTYPE(BOOL, HANDLE, ENUM, POINTER, DWORD)(self._set_information)
@@ -118,7 +120,11 @@ class FakeKernel32(ctypes.CDLL):
         return False
 
     def _open_thread(self, access: int, inherit: int, thread: int) -> int | None:
-        return self._open(THREAD, "OpenThread", access, inherit, thread)
+        handle = self._open(THREAD, "OpenThread", access, inherit, thread)
+        if thread in self.gone and handle is not None:
+            self.opened.remove(handle)
+            return None
+        return handle
 
     def _resume_thread(self, thread: int) -> int:
         return 1 if self._call("ResumeThread", thread) else 0xFFFF_FFFF
@@ -324,6 +330,15 @@ def test_all_threads_of_the_process_are_resumed_and_no_others(kernel32: FakeKern
 def test_a_process_that_cannot_be_resumed_is_an_error(kernel32: FakeKernel32, function: str) -> None:
     kernel32.failing = function
     with pytest.raises(PermissionError, match=f"{function} was refused"):
+        kernel_of(kernel32).resume(PID)
+
+
+def test_a_thread_that_is_gone_by_now_is_passed_over(kernel32: FakeKernel32) -> None:
+    kernel32.gone = {12}
+    kernel_of(kernel32).resume(PID)
+    assert kernel32.calls[-2:] == [("OpenThread", SUSPEND_RESUME, False, 20), ("ResumeThread", THREAD)]
+    kernel32.gone = {12, 20}
+    with pytest.raises(PermissionError, match="OpenThread was refused"):
         kernel_of(kernel32).resume(PID)
 
 

@@ -136,7 +136,8 @@ async def test_a_session_that_ends_by_itself_while_it_is_set_up_takes_nothing_wi
 
     async with client_of(agent(enter, leave)) as peer:
         session_id = await new_session(peer)
-        assert "result" in await peer.call("load", "session/load", {"sessionId": session_id, **SETUP})
+        failed = await peer.call("load", "session/load", {"sessionId": session_id, **SETUP})
+        assert code_of(failed) == ErrorCode.INTERNAL_ERROR
         gone = await peer.call("p", "session/prompt", prompt(session_id, "hello"))
         assert code_of(gone) == ErrorCode.RESOURCE_NOT_FOUND
         assert "result" in await peer.call("again", "session/load", {"sessionId": session_id, **SETUP})
