@@ -10,8 +10,6 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING, Protocol
 
-import trio
-
 from acp_ref import _jsonrpc as jsonrpc
 from acp_ref._converter import InvalidPayload
 from acp_ref.errors import RemoteProtocolError, excerpt
@@ -40,7 +38,6 @@ class OutgoingRequests:
         self._connection = connection
         self._next_id = 0
         self._pending: dict[int, PendingRequest] = {}
-        self._answered = False
 
     def __len__(self) -> int:
         return len(self._pending)
@@ -85,7 +82,6 @@ class OutgoingRequests:
 
     def settle(self, request: PendingRequest, error: Exception | None) -> None:
         """Nothing more will come for ``request``. What its caller wants to do about it may fail and disturbs nobody."""
-        self._answered = True
         try:
             request.settle(error)
         except Exception as exc:
@@ -93,14 +89,6 @@ class OutgoingRequests:
             self._connection.report(
                 Report(kind=ReportKind.HANDLER_FAILED, method=request.method, reason=reason, error=exc)
             )
-
-    async def give_way(self) -> None:
-        """Let those go first whose requests were answered since the last time. What they say next gives the peer work
-        while we get ready to read; the other way round, both would wait for it."""
-        if self._answered:
-            self._answered = False
-            await trio.lowlevel.checkpoint()
-            await trio.lowlevel.checkpoint()  # in one turn of the scheduler, who goes first is chance
 
     def end(self, reason: Exception) -> None:
         """No answer will come any more. Each waiter gets an exception of its own."""

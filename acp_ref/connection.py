@@ -354,7 +354,7 @@ class Connection:
     async def _read(self) -> None:
         try:
             while self._handle_all(await self._transport.receive()):  # which leaves nothing here to keep while it waits
-                await self._outgoing.give_way()
+                pass
         except (trio.BrokenResourceError, trio.ClosedResourceError) as exc:
             self._end(exc)
 
